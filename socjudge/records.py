@@ -216,9 +216,6 @@ class AssistantAnswer(_Shown):
     # The probability that the runbooks do not cover the question, 0–1; None if unknown.
     absence_probability: float | None = None
     version: str = ""  # what your own assistant reported with the answer
-    # What the index of the runbooks added to an answer of your own assistant. "runbooks": the contexts, because the
-    # answer had none. "headings": headings for its contexts. It is empty if nothing was added.
-    contexts_from: str = ""
 
     @property
     def is_empty(self) -> bool:

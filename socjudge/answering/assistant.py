@@ -184,11 +184,13 @@ def prepare_answer(
         forbidding = {citation for rule in rules for citation in (rule.citation, rule.next_citation)}
         wanted_too = (*guide.passages, *(p for p in index.passages if p.citation in forbidding))
         wanted_too = (*wanted_too, *find_contacts(index))
-    passages = _in_order(_join(found[:k], wanted_too), index, guide.source)
+    passages = _joined([*found[:k], *wanted_too], index, guide.source)
     context = format_context(passages)
     if isinstance(previous, AssistantAnswer):
         told = f"（直前の質問）{encodable(previous.question)}\n（直前の回答）{encodable(previous.answer)[:TOLD_BACK]}\n（今回の質問）{question}"
-    values = assistant_values(told, context, flags, _suspicion(dangers))
+    # The dangers that break a rule of the runbooks, for the model to confirm or reject.
+    suspicion = "、".join(f"「{d.operation}」（{d.prohibition} {d.citation}）" for d in dangers if d.prohibition)
+    values = assistant_values(told, context, flags, suspicion)
     request = ModelRequest(
         task="answer",
         messages=({"role": "user", "content": fill(prompt.text, values)},),
@@ -209,21 +211,12 @@ def prepare_answer(
     return Asked(question, request, context, flags, dangers, coverage, organisation, warnings)
 
 
-def _join(found: Sequence[Passage], more: Sequence[Passage]) -> tuple[Passage, ...]:
-    # Each passage once, whatever its score.
-    places = {replace(passage, score=0.0): passage for passage in reversed([*found, *more])}
-    return tuple(places[place] for place in dict.fromkeys(replace(p, score=0.0) for p in [*found, *more]))
-
-
-def _in_order(passages: Sequence[Passage], index: RunbookIndex, first: str) -> tuple[Passage, ...]:
+def _joined(passages: Sequence[Passage], index: RunbookIndex, first: str) -> tuple[Passage, ...]:
+    """Return each passage once, whatever its score, in the order of the runbooks, with those of the source `first` first."""
     places = {replace(passage, score=0.0): n for n, passage in enumerate(index.passages)}
     sources = list(dict.fromkeys([first, *(passage.source for passage in passages)]))
-    return tuple(sorted(passages, key=lambda p: (sources.index(p.source), places[replace(p, score=0.0)])))
-
-
-def _suspicion(dangers: Sequence[Danger]) -> str:
-    """Return the dangers that break a rule of the runbooks, for the model to confirm or reject."""
-    return "、".join(f"「{d.operation}」（{d.prohibition} {d.citation}）" for d in dangers if d.prohibition)
+    once = {replace(passage, score=0.0): passage for passage in reversed(passages)}
+    return tuple(sorted(once.values(), key=lambda p: (sources.index(p.source), places[replace(p, score=0.0)])))
 
 
 def warning_lines(flags: Flags, dangers: Sequence[Danger] = (), organisation: Organisation = NEUTRAL) -> list[str]:

@@ -61,26 +61,16 @@ def as_material(answer: AssistantAnswer) -> AssistantAnswer:
     given = () if answer.evidence else contexts_of(answer)
     if not given:
         return answer
-    if not _have_names(given):
+    if not all(passage.source for passage in given):
         return replace(answer, context=answer.context or "\n\n".join(p.text for p in given), passages=given)
-    text, passages = answer.answer, tuple(map(titled, given))
-    if not _is_in_our_form(text, passages):
-        cites = _Cites(passages, text)
-        text, passages = cites.mapped(), cites.passages
+    cites = _Cites(tuple(map(titled, given)), answer.answer)
+    passages = cites.passages
     as_it_is = passages == given and (
         _HEADED.search(answer.context) or not all(p.text.strip() in answer.context for p in given)
     )
     # A text that is missing, or does not fit the passages any more, is made from the passages.
     context = answer.context if answer.context.strip() and as_it_is else format_context(passages)
-    return replace(answer, answer=text, context=context, passages=passages)
-
-
-def _is_in_our_form(text: str, given: Sequence[Passage]) -> bool:
-    """Spare nearly every answer the rewriting, which takes ten times as long as this check."""
-    return not _SOURCE_LINE.search(text) and all(
-        found["code"] or (found["ours"] and _is_known(cited_sources(found["ours"])[0], given))
-        for found in _CITING.finditer(text)
-    )
+    return replace(answer, answer=cites.mapped(), context=context, passages=passages)
 
 
 def unmeasurable(answer: AssistantAnswer) -> tuple[str, ...]:
@@ -91,17 +81,13 @@ def unmeasurable(answer: AssistantAnswer) -> tuple[str, ...]:
     given = () if answer.evidence else contexts_of(answer)
     if all(not p.source or _OUR_NAME.fullmatch(p.source) for p in given):
         # Without names, nothing can be cited by name, and by number only if the contexts are numbered.
-        counted = _have_names(given)
+        counted = all(passage.source for passage in given)
         for found in _CITING.finditer(answer.answer if given else ""):
             cited = cited_sources(found["ours"] or "")
             by_number = found["marks"] or all(re.fullmatch(_MANY, source, re.IGNORECASE) for source in cited)
             if not found["code"] and not (counted and by_number and not found["target"]):
                 return ("引用明示",)
     return ()
-
-
-def _have_names(given: Sequence[Passage]) -> bool:
-    return all(passage.source for passage in given)
 
 
 def format_context(passages: Sequence[Passage]) -> str:
@@ -137,14 +123,8 @@ def contexts_of(answer: AssistantAnswer) -> tuple[Passage, ...]:
         return tuple(
             p if p.source else replace(p, source=numbered_name(k, count)) for k, p in enumerate(answer.passages, 1)
         )
-    return _parts_of(answer.context.strip())
-
-
-@functools.lru_cache(maxsize=8)  # it is asked for several times in a row for the same answer
-def _parts_of(context: str) -> tuple[Passage, ...]:
-    if not context:
-        return ()
-    # It is split at citations in our form, or at the numbers 1, 2, 3 …, or else at blank lines.
+    # The text is split at citations in our form, or at the numbers 1, 2, 3 …, or else at blank lines.
+    context = answer.context.strip()
     if heads := list(_HEADED.finditer(context)):
         parts = _parts(context, heads)
         return tuple(Passage(part, head[1], head[2] or "") for head, part in zip(heads, parts, strict=True))
@@ -152,7 +132,7 @@ def _parts_of(context: str) -> tuple[Passage, ...]:
     if numbers and [int(found[1]) for found in numbers] == list(range(1, len(numbers) + 1)) and numbers[0].start() == 0:
         parts = _parts(context, numbers)
         return tuple(Passage(part, numbered_name(k, len(parts)), "") for k, part in enumerate(parts, 1))
-    return tuple(Passage(part, "", "") for part in _BREAK.split(context))
+    return tuple(Passage(part, "", "") for part in _BREAK.split(context) if part)
 
 
 def _parts(context: str, marks: Sequence[re.Match[str]]) -> list[str]:
@@ -274,7 +254,6 @@ def _is_known(source: str, given: Sequence[Passage]) -> bool:
     return any(p.source.casefold() in folded for p in given)
 
 
-@functools.lru_cache(maxsize=4096)
 def _stem(source: str) -> str:
     return re.sub(r"\.\w{1,5}$", "", source.rpartition("/")[2])
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from typing import Any
 
 from .. import constants
 from ..base.atomic_files import replacing
 from ..base.json_files import once, read_json
 from ..base.messages import listed, say
-from ..base.sheets import TABLES, read_table
+from ..base.sheets import TABLES, cell_text, read_table
 from ..base.storage import load_bytes
 from ..errors import ConfigError
 from ..records import MOST_ID, EvalQuestion
@@ -26,34 +24,11 @@ from ..settings import open_project
 FEW_KEYPOINTS, MANY_KEYPOINTS = 2, 8
 
 _MOST_TOLD = 50
-_Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-
-
-class _DatasetItem(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-    id: int | _Text
-    category: str
-    question: _Text
-    expected_keypoints: Annotated[list[_Text], Field(min_length=1)]
-
-
-_DATASET = TypeAdapter(list[_DatasetItem])
-# Names that a table's columns may have, in any case.
+# The fields of a question, and the names that a table's columns may have for them, in any case.
 _COLUMNS = {
     "id": ("id", "question_id", "番号"), "category": ("category", "カテゴリ", "カテゴリー"), "question": ("question", "質問"),
     "expected_keypoints": ("expected_keypoints", "keypoints", "キーポイント", "期待されるキーポイント"),
 }  # fmt: skip
-# {pydantic's name for a problem: our message}. Other problems are described in pydantic's words.
-_REASONS = {
-    "missing": "the field '{field}' is missing",
-    "extra_forbidden": "there is no field '{field}'; expected are id, category, question and expected_keypoints",
-    "string_too_short": "the field '{field}' is empty",
-    "too_short": "the field '{field}' is empty",
-    "string_type": "the field '{field}' is no text",
-    "list_type": "the field '{field}' is no list",
-    "int_type": "the field '{field}' is no text",
-    "model_type": "expected an object with id, category, question and expected_keypoints{field}",
-}
 
 
 def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
@@ -75,10 +50,7 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
     """
     path = Path(path or constants.EVAL_DATASET_PATH)
     try:
-        if path.suffix.lower() in TABLES:
-            questions, problems = _read_table(*read_table(path))
-        else:
-            questions, problems = _read(_json(path))
+        return _checked(path, *(_of_table(path) if path.suffix.lower() in TABLES else _of_json(path)))
     except FileNotFoundError:
         raise ConfigError("{path}: there is no such dataset file; check the path", path=path) from None
     except (OSError, ValueError) as error:
@@ -87,9 +59,6 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
             path=path,
             reason=error,
         ) from None
-    if problems:
-        raise _unusable(path, problems)
-    return questions
 
 
 def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Path:
@@ -99,8 +68,7 @@ def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Pa
     or if the file cannot be written.
     """
     rows = [asdict(question) | {"expected_keypoints": list(question.expected_keypoints)} for question in questions]
-    if problems := _read(rows)[1]:
-        raise _unusable(path, problems)
+    _checked(path, {_place(number, row): row for number, row in enumerate(rows, 1)})
     try:
         with replacing(Path(path)) as file:
             file.write((json.dumps(rows, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
@@ -109,15 +77,6 @@ def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Pa
             "{path}: the dataset cannot be written ({reason}); check the folder and its rights", path=path, reason=error
         ) from None
     return Path(path)
-
-
-def _unusable(path: object, problems: list[str]) -> ConfigError:
-    told = problems[:_MOST_TOLD] + [say("… and {count:,} more", count=len(problems) - _MOST_TOLD)] * (
-        len(problems) > _MOST_TOLD
-    )
-    return ConfigError(
-        "{path}: the dataset cannot be used; correct these places:\n  {problems}", path=path, problems="\n  ".join(told)
-    )
 
 
 def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
@@ -151,86 +110,57 @@ def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
     return notes
 
 
-def _json(path: Path) -> object:
-    raw = load_bytes(path)
-    try:
-        return read_json(raw, object_pairs_hook=once)
-    except ValueError as error:
-        raise ConfigError("{path}: not valid JSON (UTF-8): {reason}", path=path, reason=error) from None
+def _of_json(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the items of a list, each under the words that name its place."""
+    data = read_json(load_bytes(path), object_pairs_hook=once)
+    if not isinstance(data, list):
+        raise ValueError(say("top level: expected a list of questions"))
+    return {_place(number, item): item for number, item in enumerate(data, start=1)}, {}
 
 
-def _read_table(
-    head: Sequence[str], rows: Sequence[tuple[int, dict[str, Any]]]
-) -> tuple[list[EvalQuestion], list[str]]:
+def _place(number: int, item: Any) -> str:
+    if isinstance(item, Mapping) and "id" in item:
+        return say("question {number} (id {id})", number=number, id=f"{item['id']!r:.40}")
+    return say("question {number}", number=number)
+
+
+def _of_table(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the rows of a table as `_of_json` does, and the names that its columns have."""
+    head, rows = read_table(path)
     found = {field: [name for name in head if name.casefold() in names] for field, names in _COLUMNS.items()}
-    if problems := [
-        say("it needs a column with one of the names {names}; there are {there}", names=listed(_COLUMNS[field]), there=listed(filter(None, head)))
-        for field, names in found.items() if not names
-    ]:  # fmt: skip
-        return [], problems
-    if problems := [
-        say("these columns mean the same: {names}; keep one of them", names=listed(names))
-        for names in found.values()
-        if len(names) > 1
-    ]:
-        return [], problems
-    items, numbers = [], []
-    for number, row in rows:
-        cells = {field: _cell_text(row.get(name)) for field, (name,) in found.items()}
-        item = {**cells, "id": _id(cells["id"]), "expected_keypoints": _keypoints(cells["expected_keypoints"])}
-        empty = [found[field][0] for field, value in item.items() if value in ("", [])]
-        problems += [say("row {number}: the column '{column}' is empty", number=number, column=name) for name in empty]
-        if not empty:
-            items.append(item)
-            numbers.append(number)
-    if not items and problems:
-        return [], problems
-    questions, others = _read(items, numbers)
-    return questions, problems + others
-
-
-def _cell_text(cell: Any) -> str:
-    if cell is None:
-        return ""
-    # A workbook may have the number 3 as 3.0.
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
-
-
-def _id(text: str) -> int | str:
-    """Return an id as the number that it would be in a JSON dataset."""
-    return int(text) if re.fullmatch(r"0|-?[1-9][0-9]{0,29}", text) else text
-
-
-def _keypoints(text: str) -> list[str]:
-    # In a cell of several lines, a separator within a line is part of its keypoint.
-    parts = text.split("\n") if "\n" in text else re.split("[|｜；]", text)
-    return [part.strip() for part in parts if part.strip()]
-
-
-def _read(data: object, rows: Sequence[int] = ()) -> tuple[list[EvalQuestion], list[str]]:
-    """Return the questions, and everything that is wrong with them. `rows` are the rows of a table, for messages."""
-
-    def at(places: Sequence[int], reason: str) -> str:
-        return say("row {rows}: {reason}", rows=listed(str(rows[i]) for i in places), reason=reason) if rows else reason
-
-    problems: list[str] = []
-    items: list[_DatasetItem] = []
-    try:
-        items = _DATASET.validate_python(data)
-    except ValidationError as error:
-        problems += [_told(data, problem) for problem in error.errors()]
-    known = open_project().categories
-    for place, item in enumerate(items):
-        if item.category not in known:
-            told = say(
-                "id {id}: the category {category!r} is unknown; expected one of {known}, or add it to "
-                "categories in [dataset] of socjudge.toml (or to QUESTION_CATEGORIES in constants.py)",
-                id=item.id,
-                category=item.category,
-                known=listed(known),
+    for field, names in found.items():
+        if not names:
+            raise ConfigError(
+                "{path}: it needs a column with one of the names {names}; there are {there}",
+                path=path,
+                names=listed(_COLUMNS[field]),
+                there=listed(filter(None, head)),
             )
-            problems.append(at([place], told))
-    if twice := [name for name, count in Counter(known).items() if count > 1 or not name.strip()]:
+        if len(names) > 1:
+            raise ConfigError(
+                "{path}: these columns mean the same: {names}; keep one of them", path=path, names=listed(names)
+            )
+    columns = {field: names[0] for field, names in found.items()}
+    items = {}
+    for number, row in rows:
+        cells: dict[str, Any] = {field: cell_text(row.get(name)) for field, name in columns.items()}
+        if re.fullmatch(r"0|-?[1-9][0-9]{0,29}", cells["id"]):  # as it would be in JSON
+            cells["id"] = int(cells["id"])
+        # In a cell of several lines, a separator within a line is part of its keypoint.
+        text = cells["expected_keypoints"]
+        parts = text.split("\n") if "\n" in text else re.split("[|｜；]", text)
+        cells["expected_keypoints"] = [part for part in parts if part.strip()]
+        items[say("row {rows}", rows=number)] = cells
+    return items, columns
+
+
+def _checked(path: object, items: Mapping[str, Any], columns: Mapping[str, str] | None = None) -> list[EvalQuestion]:
+    """Return the questions. The ConfigError names everything that is wrong with them."""
+    categories = open_project().categories
+    problems = [
+        f"{place}: {reason}" for place, item in items.items() for reason in _faults(item, columns or {}, categories)
+    ]
+    if twice := [name for name, count in Counter(categories).items() if count > 1 or not name.strip()]:
         problems.append(
             say(
                 "constants.QUESTION_CATEGORIES has a category twice, or an empty one: {names}; assign the whole "
@@ -238,47 +168,75 @@ def _read(data: object, rows: Sequence[int] = ()) -> tuple[list[EvalQuestion], l
                 names=listed(map(repr, twice)),
             )
         )
-    places: dict[str, list[int]] = {}  # by the id as text, because in a table 1 and "1" would be the same question
-    for place, item in enumerate(items):
-        if isinstance(item.id, int) and abs(item.id) >= MOST_ID:
-            problems.append(
-                at(
-                    [place],
-                    say(
-                        "id {id} is too large; a number may have 64 bits; make it a text, in quotes",
-                        id=f"{item.id!s:.30}",
-                    ),
-                )
-            )
-        places.setdefault(str(item.id), []).append(place)
+    places: dict[str, list[str]] = {}  # by the id as text, because in a table 1 and "1" would be the same question
+    for place, item in items.items():
+        if isinstance(item, Mapping) and "id" in item:
+            places.setdefault(str(item["id"]).strip(), []).append(place)
     for repeated, there in places.items():
-        if len(there) > 1:
+        if repeated and len(there) > 1:
             problems.append(
-                at(
-                    there,
-                    say(
-                        "id {id} is used {count} times; every question needs an id of its own",
-                        id=repeated,
-                        count=len(there),
-                    ),
+                say(
+                    "{places}: id {id} is used {count} times; every question needs an id of its own",
+                    places=listed(there),
+                    id=repeated,
+                    count=len(there),
                 )
             )
-    if not items and not problems:
+    if not items:
         problems.append(say("the list is empty; add at least one question"))
-    return [EvalQuestion(it.id, it.category, it.question, tuple(it.expected_keypoints)) for it in items], problems
+    if problems:
+        more = [say("… and {count:,} more", count=len(problems) - _MOST_TOLD)] * (len(problems) > _MOST_TOLD)
+        raise ConfigError(
+            "{path}: the dataset cannot be used; correct these places:\n  {problems}",
+            path=path,
+            problems="\n  ".join(problems[:_MOST_TOLD] + more),
+        )
+    return [
+        EvalQuestion(
+            item["id"] if isinstance(item["id"], int) else item["id"].strip(),
+            item["category"],
+            item["question"].strip(),
+            tuple(keypoint.strip() for keypoint in item["expected_keypoints"]),
+        )
+        for item in items.values()
+    ]
 
 
-def _told(data: object, problem: Any) -> str:
-    location = problem["loc"]
-    if not location or not isinstance(data, list):
-        return say("top level: expected a list of questions")
-    item = data[int(location[0])]
-    # Below the field, only a position in a list helps. pydantic also names branches of a union there.
-    field = "".join(f"[{part}]" if isinstance(part, int) else "" for part in location[2:3])
-    field = str(location[1]) + field if len(location) > 1 else ""
-    key = _REASONS.get(problem["type"])
-    reason = say(key, field=field) if key else f"{field}: {problem['msg']}"
-    number = int(location[0]) + 1
-    if isinstance(item, dict) and "id" in item:
-        return say("question {number} (id {id}): {reason}", number=number, id=f"{item['id']!r:.40}", reason=reason)
-    return say("question {number}: {reason}", number=number, reason=reason)
+def _faults(item: Any, columns: Mapping[str, str], categories: Sequence[str]) -> Iterator[str]:
+    """Yield what is wrong with one question. `columns` are the names of its fields in a table."""
+    if not isinstance(item, Mapping):
+        yield say("expected an object with id, category, question and expected_keypoints")
+        return
+    for field in _COLUMNS:
+        name = columns.get(field, field)
+        value: Any = item.get(field)
+        if field not in item:
+            yield say("the field '{field}' is missing", field=name)
+        elif field == "expected_keypoints" and not isinstance(value, list):
+            yield say("the field '{field}' is no list", field=name)
+        elif field == "id" and type(value) is int:
+            if abs(value) >= MOST_ID:
+                yield say(
+                    "id {id} is too large; a number may have 64 bits; make it a text, in quotes", id=f"{value!s:.30}"
+                )
+        else:
+            texts = {name: value}
+            if field == "expected_keypoints":
+                texts = {f"{name}[{i}]": keypoint for i, keypoint in enumerate(value)} or {name: ""}
+            for place, text in texts.items():
+                if not isinstance(text, str):
+                    yield say("the field '{field}' is no text", field=place)
+                elif not text.strip():
+                    yield say("the field '{field}' is empty", field=place)
+    for field in item.keys() - _COLUMNS.keys():
+        yield say(
+            "there is no field '{field}'; expected are id, category, question and expected_keypoints", field=field
+        )
+    category = item.get("category")
+    if isinstance(category, str) and category.strip() and category not in categories:
+        yield say(
+            "the category {category!r} is unknown; expected one of {known}, or add it to categories in [dataset] of "
+            "socjudge.toml (or to QUESTION_CATEGORIES in constants.py)",
+            category=category,
+            known=listed(categories),
+        )

@@ -35,19 +35,9 @@ _OF_ALL = {
     "workflow",
     "agent",
     "event",
-}  # not of one step, such as a tool
-_CUTS = {
-    "filter",
-    "filtered",
-    "safety",
-    "blocked",
-    "length",
-    "max",
-    "limit",
-    "error",
-    "timeout",
-    "recitation",
-}  # why it ended
+}  # not of a step, such as a tool
+# why an answer ended before its end
+_CUTS = {"filter", "filtered", "safety", "blocked", "length", "max", "limit", "error", "timeout", "recitation"}
 _END_MARK = re.compile(r"(?i:[\[<](?:done|end|eos|stop)[\]>])|DONE|END")  # as data, in place of JSON
 
 

@@ -9,15 +9,15 @@ assistant's fingerprint depends on the values of the variables, except of those 
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import re
+import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from ipaddress import ip_address, ip_network
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, quote, unquote, urljoin, urlsplit
-from urllib.request import getproxies
+from urllib.parse import parse_qsl, quote, unquote, urljoin, urlsplit
 
 from ..base.former_names import instead_of
 from ..base.messages import say
@@ -32,7 +32,6 @@ from .event_stream import Event, answer_in, check_end, follow, read_events, read
 _NAME = re.compile(r"\{(question|question_id|category|repeat)\}|\$\{([A-Za-z_]\w*)\}")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+|\*)\]")
 _PATH = re.compile(r"(?:\.?[^.\[\]]++|\[(?:\d+|\*)\])++")
-_IS_PATH = re.compile(r"[A-Za-z_][\w-]*(?:\[(?:\d+|\*)\]|\.[A-Za-z_][\w-]*)+|path:.+")
 # Many servers call every text Latin-1, which cannot hold Japanese. What is called Shift_JIS or EUC-JP often has letters
 # beyond the standard, such as ①.
 _CHARSETS: dict[str, tuple[str, ...]] = {
@@ -68,7 +67,7 @@ class HttpAssistant:
                 where=where,
             )
         for name in ("answer", *_OF_REPLY):
-            if (path := table.get(name)) is not None and path != "runbooks" and _steps(path) is None:
+            if (path := table.get(name)) is not None and _steps(path) is None:
                 raise ConfigError(
                     '{where}: {name} = "{path}" is no path, such as a.b[0].c, items[*].text or $',
                     where=where,
@@ -79,8 +78,6 @@ class HttpAssistant:
             raise ConfigError(
                 '{where}: events must be a list of the kinds of events, such as events = ["message"]', where=where
             )
-        if "sources" in table and "contexts" not in table:
-            raise ConfigError("{where}: sources without contexts; say with contexts where the texts stand", where=where)
         texts = [text for _, text in _named_texts([self._url, table.get("headers", {}), table.get("body", {})])]
         self.variables = sorted({found[2] for text in texts for found in _NAME.finditer(text) if found[2]})
         if not any("{question}" in text for text in texts):
@@ -115,15 +112,8 @@ class HttpAssistant:
         self.host = parts.netloc.rpartition("@")[2]
         self.service = self._hide(show_url(url))
         version = str(table.get("version", ""))
-        if version.startswith("header:"):  # as a version it would hide that the assistant changes
-            raise ConfigError(
-                '{where}: version = "{version}" is no version; write the version itself, or where in the '
-                "body of the reply it stands, as path:… (docs/reference.md#an-assistant-behind-http)",
-                where=where,
-                version=version,
-            )
-        self.version = "" if _IS_PATH.fullmatch(version) else version
-        self._told_version = "" if self.version else version
+        self._told_version = version.removeprefix("path:") if version.startswith("path:") else ""
+        self.version = "" if self._told_version else version
 
     @property
     def decides(self) -> dict[str, Any]:
@@ -144,38 +134,29 @@ class HttpAssistant:
     async def reply(self, values: Mapping[str, Any], timeout_s: float) -> tuple[list[Event], bool | None]:
         """Send one question. Return the reply as one event and None, or the events of a stream and whether it is whole
         only if it says so. Errors as in `ask`."""
-        import aiohttp
+        import httpx2
 
         body = self._fill_all(self._table.get("body"), values)
         method = str(self._table.get("method") or ("GET" if body is None else "POST")).upper()
         headers = {name: self._fill(text, values) for name, text in self._table.get("headers", {}).items()}
         url = self._fill(self._url, values, quoted=True)
-        proxy = proxy_for(url)
         # Each question has its own connection. A kept one may be closing, and a lost question cannot be asked again.
+        client = httpx2.AsyncClient(verify=_tls(), timeout=httpx2.Timeout(None, connect=CONNECT_S))
         try:
             async with (
                 asyncio.timeout(CONNECT_S + timeout_s),
-                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S)) as session,
-                session.request(
-                    method, url, json=body, headers=headers, allow_redirects=False, proxy=proxy or None
-                ) as response,
+                client,
+                client.stream(method, url, json=body, headers=headers) as response,
             ):
-                raw = await self._read(response)
-                told = {name.lower(): value for name, value in response.headers.items()}
-                status, kind, charset = response.status, response.content_type, response.charset or ""
+                raw = await _read(response)
         except TimeoutError:
             raise NoAnswer(
                 "no answer within {seconds:g} seconds; give a longer timeout_s if it needs more", seconds=timeout_s
             ) from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            said = self._hide(str(error) or type(error).__name__)
-            if proxy:
-                raise self._proxy_error(proxy, said) from None
-            raise NoAnswer(
-                "{where} cannot be reached, or the connection was lost ({reason})",
-                where=self.service,
-                reason=one_line(said, 200),
-            ) from None
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+            raise self._unreachable(self._hide(str(error) or type(error).__name__)) from None
+        told = {name.lower(): value for name, value in response.headers.items()}
+        status, charset = response.status_code, response.charset_encoding or ""
         if 300 <= status < 400:
             there = show_url(urljoin(url, told.get("location", "")))
             raise NoAnswer(
@@ -186,12 +167,13 @@ class HttpAssistant:
             )
         if status >= 400:
             said = one_line(self._hide(_decoded(raw, charset, errors="replace")), 200)
-            if proxy and status == 407:
-                raise self._proxy_error(proxy, f"HTTP 407 {said}")
+            if status == 407:
+                raise self._unreachable(f"HTTP 407 {said}")
             wait_s = retry_after_s(told)
             if status in (429, 503) and wait_s is not None:
                 raise Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s)
             raise NoAnswer("HTTP {status} ({said})", status=status, said=said)
+        kind = told.get("content-type", "").partition(";")[0].strip().lower()
         text = self._without_secrets(_decoded(raw, charset))
         read = read_events if kind == "text/event-stream" else read_lines if kind in _LINES else None
         if read is None:
@@ -199,24 +181,13 @@ class HttpAssistant:
         events = [Event(event.name, self._without_secrets(event.value)) for event in read(text)]
         return events, not told.keys() & {"content-length", "transfer-encoding"}
 
-    def _proxy_error(self, proxy: str, said: str) -> NoAnswer:
+    def _unreachable(self, said: str) -> NoAnswer:
         return NoAnswer(
-            "{where} cannot be reached through the proxy {proxy} ({reason}); check HTTP_PROXY, HTTPS_PROXY (with "
-            "USER:PASSWORD@, if the proxy asks for it) and NO_PROXY",
+            "{where} cannot be reached, or the connection was lost ({reason}); if a proxy is between, check HTTP_PROXY, "
+            "HTTPS_PROXY (with USER:PASSWORD@, if it asks for them) and NO_PROXY",
             where=self.service,
-            proxy=show_url(proxy),
             reason=one_line(said, 200),
         )
-
-    async def _read(self, response: Any) -> bytes:
-        content = bytearray()
-        async for part in response.content.iter_chunked(65_536):
-            content += part
-            if len(content) > MAX_BYTES:
-                raise NoAnswer(
-                    "the response is larger than {limit} MB; is OPENAI_BASE_URL right?", limit=MAX_BYTES >> 20
-                )
-        return bytes(content)
 
     def _mapped(self, events: list[Event], must_end: bool | None) -> dict[str, Any]:
         replies = [event.value for event in events]
@@ -243,40 +214,17 @@ class HttpAssistant:
             answer = answer.encode("utf-16", "surrogatepass").decode("utf-16")
         if answer != encodable(answer):
             raise NoAnswer("the reply has broken characters ({found})", found=one_line(encodable(answer), 120))
-        reply_of: dict[str, Any] = {
-            "answer": self._without_secrets(answer)
-        }  # of every other key, the last value in a stream counts
-        paths = {name: self._table.get(name) for name in _OF_REPLY}
-        told = {name: _last(replies, path) for name, path in paths.items() if path not in (None, "runbooks")}
-        reply_of |= {
-            name: told[name] for name in ("model", "input_tokens", "output_tokens", "cost_usd") if told.get(name)
+        # Of every other key, the last value in a stream counts.
+        told = {name: _last(replies, self._table[name]) for name in _OF_REPLY if name in self._table}
+        found: dict[str, Any] = {
+            name: told.get(name) for name in ("model", "input_tokens", "output_tokens", "cost_usd")
         }
-        if told.get("contexts") is not None:
-            reply_of["contexts"] = self._contexts(told)
+        found |= {"answer": self._without_secrets(answer), "contexts": _contexts(told)}
         if self._told_version:
-            reply_of["version"] = _last(replies, self._told_version.removeprefix("path:"))
-            if not reply_of["version"]:
+            found["version"] = _last(replies, self._told_version)
+            if not found["version"]:
                 raise NoAnswer("the reply does not tell its version ({version})", version=self._told_version)
-        return reply_of
-
-    def _contexts(self, told: Mapping[str, Any]) -> list[Any]:
-        texts = told["contexts"] if isinstance(told["contexts"], list) else [told["contexts"]]
-        names = {}
-        for name in ("sources", "headings"):
-            given = told.get(name)
-            names[name] = given if isinstance(given, list) else [given] * (len(texts) if given is None else 1)
-            if len(names[name]) != len(texts):
-                raise NoAnswer(
-                    "the reply has {count} {name} and {contexts} contexts, so nobody knows which belong together",
-                    name=name,
-                    count=len(names[name]),
-                    contexts=len(texts),
-                )
-        return [
-            {"text": text or "", "source": source, "heading": heading}
-            if isinstance(text, str | None) else text
-            for text, source, heading in zip(texts, names["sources"], names["headings"], strict=True)
-        ]  # fmt: skip
+        return found
 
     def _fill(self, text: str, values: Mapping[str, Any], *, quoted: bool = False, keep_secrets: bool = False) -> str:
         def value(found: re.Match[str]) -> str:
@@ -325,11 +273,44 @@ def _steps(path: Any) -> list[str | int] | None:
 
 
 def _last(replies: list[Any], path: str) -> Any:
-    return next((found for reply in reversed(replies) if (found := _find(reply, path)) is not None), None)
+    found = (follow(reply, _steps(path) or []) for reply in reversed(replies))
+    return next((value for value in found if value is not None), None)
 
 
-def _find(data: Any, path: str) -> Any:
-    return follow(data, _steps(path) or [])
+def _contexts(told: Mapping[str, Any]) -> list[Any] | None:
+    if (given := told.get("contexts")) is None:
+        return None
+    texts = given if isinstance(given, list) else [given]
+    names = {}
+    for name in ("sources", "headings"):
+        given = told.get(name)
+        names[name] = given if isinstance(given, list) else [given] * (len(texts) if given is None else 1)
+        if len(names[name]) != len(texts):
+            raise NoAnswer(
+                "the reply has {count} {name} and {contexts} contexts, so nobody knows which belong together",
+                name=name,
+                count=len(names[name]),
+                contexts=len(texts),
+            )
+    return [
+        {"text": text or "", "source": source, "heading": heading}
+        if isinstance(text, str | None) else text
+        for text, source, heading in zip(texts, names["sources"], names["headings"], strict=True)
+    ]  # fmt: skip
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()  # it takes longer to make than a question to send
+
+
+async def _read(response: Any) -> bytes:
+    content = bytearray()
+    async for part in response.aiter_bytes():
+        content += part
+        if len(content) > MAX_BYTES:
+            raise NoAnswer("the response is larger than {limit} MB; is the address right?", limit=MAX_BYTES >> 20)
+    return bytes(content)
 
 
 def _decoded(raw: bytes, charset: str, errors: str = "strict") -> str:
@@ -355,34 +336,6 @@ def _json(text: str, kind: str) -> Any:
 
 def _outline(reply: Any) -> str:
     return ", ".join(map(str, reply)) if isinstance(reply, Mapping) else repr(reply)
-
-
-def proxy_for(url: str) -> str:
-    """Return the proxy by which the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY) has this URL reached, or
-    "". The variables are read as the judge's client reads them."""
-    known, parts = getproxies(), urlsplit(url)
-    proxy = known.get(parts.scheme) or known.get("all") or ""
-    if any(_is_direct(parts, entry.strip().lower()) for entry in known.get("no", "").split(",")):
-        return ""
-    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
-
-
-def _is_direct(parts: SplitResult, entry: str) -> bool:
-    """Return whether an entry of NO_PROXY is about this URL: a name, an address or a network, perhaps with a port."""
-    scheme, _, entry = entry.rpartition("://")
-    host = parts.hostname or ""
-    if entry in ("", "*") or scheme not in ("", parts.scheme):
-        return entry == "*"
-    with suppress(ValueError):
-        return ip_address(host) in ip_network(entry.strip("[]"), strict=False)
-    name, _, port = entry.rpartition(":")
-    if name and port.isdigit():
-        if int(port) != parts.port:
-            return False
-        entry = name.strip("[]")
-    if entry.startswith((".", "*.")):
-        return host.endswith(entry.removeprefix("*"))
-    return host == entry or host.endswith(f".{entry}")
 
 
 def guess_paths(reply: Any) -> dict[str, str]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base.messages import listed
 from ..base.redact import redact
@@ -14,17 +13,12 @@ from ..base.showing import one_line
 from ..base.texts import encodable
 from ..errors import ConfigError, NoAnswer
 from ..records import UNKNOWN, AssistantAnswer, Flags, Passage, Usage
-from ..settings import open_project
-from .citations import citable, contexts_of, format_context, numbered_name, titled
-
-if TYPE_CHECKING:
-    from ..runbooks.index import RunbookIndex
+from .citations import citable, format_context, numbered_name
 
 KEYS = (
     "answer", "error", "contexts", "flags", "model", "version", "input_tokens", "output_tokens", "cost_usd",
 )  # fmt: skip
 _OF_CONTEXT = ("text", "source", "heading")
-_CERTAIN = 20  # characters; a shorter context could be in a section by chance
 _FLAGS = tuple(Flags.__dataclass_fields__)
 # The names under which LangChain's chains return the answer and its sources.
 _ANSWERS = ("answer", "output", "result", "output_text", "text")
@@ -74,37 +68,6 @@ def as_answer(given: str | Mapping[str, Any] | AssistantAnswer, *, question: str
         version=_text("version", given.get("version")),
         usage=Usage(1, int(tokens_in or 0), int(tokens_out or 0), cost_usd),
     )
-
-
-def with_contexts(answer: AssistantAnswer, index: RunbookIndex | None = None, k: int | None = None) -> AssistantAnswer:
-    """Add passages of the runbooks to an answer without contexts, or headings to contexts that have none.
-    In the result, `contexts_from` says what was added."""
-    given = contexts_of(answer)
-    if given and all(passage.heading or not passage.source for passage in given):
-        return answer
-    if index is None:
-        from ..runbooks.index import open_index  # its import takes a second of CPU, and few need it
-
-        index = open_index()
-    if given:
-        passages, what = tuple(_headed(passage, index) for passage in given), "headings"
-        if passages == given:
-            return answer
-    else:
-        k = open_project().k if k is None else k
-        # k passages for the question, and then k for the answer
-        found = [*index.search(answer.question, k), *index.search(answer.answer[:2000], k)]
-        passages, what = tuple({passage.citation: passage for passage in reversed(found)}.values())[::-1], "runbooks"
-    return replace(answer, passages=passages, context=format_context(passages), contexts_from=what)
-
-
-def _headed(passage: Passage, index: RunbookIndex) -> Passage:
-    bare = titled(passage)
-    if passage.heading or len(text := bare.text.strip().replace("\r\n", "\n")) < _CERTAIN:
-        return passage
-    # Its heading is certain only if a single section contains it word for word.
-    headings = {s.heading for s in index.passages if text in s.text and s.heading.endswith(bare.heading)}
-    return replace(passage, heading=headings.pop()) if len(headings) == 1 else passage
 
 
 def from_runnable(given: Any) -> Any:

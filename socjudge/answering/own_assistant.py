@@ -9,13 +9,12 @@ import hashlib
 import importlib.util
 import inspect
 import json
-import re
 import secrets
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from .. import constants
 from ..base.conditions import UNTOLD
@@ -30,13 +29,10 @@ from ..models.pacing import Account, send_with_retries
 from ..records import AssistantAnswer, Completion, EvalQuestion
 from ..settings import open_project
 from .http_assistant import HttpAssistant
-from .own_answers import as_answer, from_runnable, with_contexts
+from .own_answers import as_answer, from_runnable
 
-if TYPE_CHECKING:
-    from ..runbooks.index import RunbookIndex
-
-# parameters besides the question; the keypoints are never passed
-_ASKABLE = ("question_id", "category", "repeat", "previous")
+# what a function may ask for besides the question; the keypoints are never passed
+_ASKABLE = ("question_id", "category", "repeat")
 _MOST_THREADS = 64  # of a function, if no `concurrency` is given
 _PLAIN = (str, int, float, bool, type(None))  # types of defaults that a fingerprint can include
 
@@ -48,11 +44,10 @@ class Assistant:
     ----------
     ask
         One of: a function or async function; a LangChain Runnable; the file and name of a function, such as
-        "mybot.py:ask"; the name of a table [assistants.NAME] in socjudge.toml; such a table as a dict. A function must
-        have one parameter for the question, of any name. Parameters named `question_id`, `category` and `repeat` get
-        these values, and a parameter `previous` gets None. The function returns an AssistantAnswer, a text, or a dict
-        with `answer`. If it has no answer, the dict has `error` instead, with the reason. The other keys of the dict
-        are optional:
+        "mybot.py:ask"; the name of a table [assistants.NAME] in socjudge.toml; such a table as a dict. A function gets
+        the question as its first argument. Parameters named `question_id`, `category` and `repeat` get these values.
+        The function returns an AssistantAnswer, a text, or a dict with `answer`. If it has no answer, the dict has
+        `error` instead, with the reason. The other keys of the dict are optional:
 
         - `contexts`: the texts that the answer was made from, in the order in which `[1]`, `[2]` … cite them. Each is a
           text or {"text", "source", "heading"}.
@@ -65,10 +60,6 @@ class Assistant:
     concurrency
         The highest number of calls at the same time. If left out, there is one call until the assistant has answered
         once. After that, there are as many as the assistant accepts.
-    contexts
-        "runbooks": an answer without contexts gets the passages that this project's index finds for it. A context
-        without a heading gets the heading of the runbook section that contains it word for word. The log records what
-        was added.
     timeout_s
         The longest wait for an answer, in seconds. If left out, it is that of the run (`RunOptions.timeout_s`). It cannot
         stop a function that is not async: the function runs on in its thread, and what it calls may be billed. Until it
@@ -94,7 +85,6 @@ class Assistant:
         name: str = "",
         version: str = "",
         concurrency: int | None = None,
-        contexts: Literal["", "runbooks"] = "",
         timeout_s: float | None = None,
     ) -> None:
         table: Mapping[str, Any] = {}
@@ -102,43 +92,38 @@ class Assistant:
             ask, table, name = _named(ask, name)
         elif isinstance(ask, Mapping):
             ask, table = _of_table(ask, name or "assistant")
-        self._contexts = contexts or ("runbooks" if table.get("contexts") == "runbooks" else "")
-        if self._contexts not in ("", "runbooks"):
-            raise ConfigError('contexts can only be "runbooks", not {found}', found=one_line(repr(contexts)))
         concurrency = concurrency or table.get("concurrency")
         if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
             raise ConfigError("{name} is {count}, expected 1 or more", name="concurrency", count=concurrency)
         self.concurrency: int | None = concurrency
         self._timeout_s = timeout_s or table.get("timeout_s")
         target: Any = ask
+        self._target = target
         self._http = target if isinstance(target, HttpAssistant) else None
         self._runnable = hasattr(target, "ainvoke") and hasattr(target, "invoke")
-        self._bound: tuple[list[str], dict[str, str]] = [], {}
+        self._also: list[str] = []  # what the function asks for besides the question
         self.name, self.service = name or "assistant", ""
         known: dict[str, Any] | None
         own_version = str(table.get("version", ""))
         if self._http is not None:
             self.service, own_version = self._http.service, self._http.version
-            known, self.covers = self._http.decides, say("address, body and paths")
+            known = self._http.decides
         elif callable(target) or self._runnable:
             if not self._runnable:
-                self._bound = _bound(target)
-            self.name = name or (getattr(target, "__name__", "") or type(target).__name__).replace(
-                "<lambda>", "function"
-            )
-            known, self.covers = _identity(target)
+                self._also = _asked_besides(target)
+            own_name = getattr(target, "__name__", "") or type(target).__name__
+            self.name = name or own_name.replace("<lambda>", "function")
+            known = _identity(target)
         else:
             raise ConfigError(
                 "{found} cannot be asked; give a function, a Runnable of LangChain, the name of a table in "
                 'socjudge.toml, or "mybot.py:function"',
                 found=one_line(repr(target), 80),
             )
-        self._target = target
         self.version = str(version or own_version)
         self.is_known = known is not None or bool(self.version)
-        parts = {**(known or {}), "contexts_from": self._contexts}
         # An assistant without a fingerprint gets a new one each time.
-        self.fingerprint = _hashes(parts) if self.is_known else f"{UNTOLD}{secrets.token_hex(8)}"
+        self.fingerprint = _hashes(known or {}) if self.is_known else f"{UNTOLD}{secrets.token_hex(8)}"
         self._account = Account(concurrency or 1)
         self._places: asyncio.Semaphore | None = None
         self._needs_thread = self._http is None and not self._runnable and not inspect.iscoroutinefunction(target)
@@ -150,15 +135,10 @@ class Assistant:
         )
 
     @property
-    def takes_runbooks(self) -> bool:
-        """Return whether contexts and headings that an answer lacks are taken from the project's index."""
-        return self._contexts == "runbooks"
-
-    @property
     def told_before(self) -> str:
         """Return the text that the user is shown before the first call: which environment variables are sent to which
-        host, and by what the assistant is recognised when a run is resumed."""
-        lines = []
+        host, and whether an interrupted run cannot be resumed. It may be ""."""
+        lines = list[str]()
         if self._http is not None and self._http.variables:
             lines.append(
                 say(
@@ -168,54 +148,29 @@ class Assistant:
         if not self.is_known:
             lines.append(
                 say(
-                    "assistant {name} cannot be told from another by its code, so an interrupted run cannot be "
-                    "resumed; give version= for that",
-                    panel=(
-                        "assistant {name} cannot be told from another by its code, so an interrupted run cannot "
-                        "be resumed"
-                    ),
+                    "assistant {name} cannot be told from another by its code, so an interrupted run cannot be resumed; "
+                    "give it a version for that",
                     name=self.name,
-                )
-            )
-        else:
-            lines.append(
-                say(
-                    "assistant {name}: it is taken for the same as long as these are: {covers}",
-                    name=self.name,
-                    covers=self.covers,
                 )
             )
         return "\n".join(lines)
 
-    def ask(self, question: str, *, index: RunbookIndex | None = None) -> AssistantAnswer:
+    def ask(self, question: str) -> AssistantAnswer:
         """Ask one question and return the answer as a run would record it.
 
         Raises NoAnswer, with the reason, if the assistant gives no answer.
         """
-        asked = EvalQuestion("", "", question, ())
-        return event_loop.wait(self.answer(asked, 0, RunGate(), index=index))
+        return event_loop.wait(self.answer(EvalQuestion("", "", question, ()), 0, RunGate()))
 
-    async def answer(
-        self,
-        question: EvalQuestion,
-        repeat: int,
-        run: RunGate,
-        *,
-        index: RunbookIndex | None = None,
-        k: int | None = None,
-    ) -> AssistantAnswer:
+    async def answer(self, question: EvalQuestion, repeat: int, run: RunGate) -> AssistantAnswer:
         """Ask one question, as part of a run. `repeat` counts the answers to this question, from 0.
 
-        The question is sent again only if the service says when to try again (429 or 503, with Retry-After). The
-        contexts that an answer lacks come from `index`, `k` for each search, as in `with_contexts`.
-
-        NoAnswer if the assistant does not answer, for any cause. ConfigError if its reply does not have the form of an
-        answer.
+        The question is sent again only if the service says when to try again (429 or 503, with Retry-After). NoAnswer
+        if the assistant does not answer, for any cause. ConfigError if its reply does not have the form of an answer.
         """
         made, threads = list[AssistantAnswer](), list[asyncio.Future[Any]]()
         values = {
             "question": question.question, "question_id": question.id, "category": question.category, "repeat": repeat,
-            "previous": None,
         }  # fmt: skip
         timeout_s = self._timeout_s or run.settings.timeout_s
 
@@ -242,8 +197,6 @@ class Assistant:
         answer = replace(made[-1], processing_time=done.seconds, retries=done.retries)
         if not without_unseen(answer.answer).strip():
             raise NoAnswer("the answer was empty")
-        if self.takes_runbooks:
-            answer = await event_loop.in_thread(with_contexts, answer, index, k)
         return answer
 
     @contextlib.asynccontextmanager
@@ -287,12 +240,8 @@ class Assistant:
             async with asyncio.timeout(timeout_s):
                 if self._runnable:
                     return from_runnable(await self._target.ainvoke(_input_of(self._target, values["question"])))
-                by_position, by_name = self._bound
-                ask = functools.partial(
-                    self._target,
-                    *(values[told] for told in by_position),
-                    **{name: values[told] for name, told in by_name.items()},
-                )
+                also = {name: values[name] for name in self._also}
+                ask = functools.partial(self._target, values["question"], **also)
                 if inspect.iscoroutinefunction(self._target):
                     return await ask()
                 threads.append(asyncio.ensure_future(event_loop.in_thread(ask)))
@@ -305,34 +254,22 @@ class Assistant:
         except SocJudgeError:
             raise
         except (Exception, SystemExit, KeyboardInterrupt) as error:
-            if re.search(r"different\s(?:event\s)?loop", str(error)):
-                raise NoAnswer(
-                    "a part of the assistant (such as a client) belongs to another event loop; make it inside "
-                    "the function that is called"
-                ) from None
             said = one_line(redact(f"{type(error).__name__}: {error}"), 300)
             raise NoAnswer("calling the assistant failed ({said})", said=said) from None
 
 
 def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
-    path, colon, function = ask.rpartition(":")
+    path, _, function = ask.rpartition(":")
     tables = open_project().assistants
-    is_code = bool(colon) and path.endswith(".py") and function.isidentifier()
-    if is_code and ask in tables:
-        raise ConfigError(
-            "{name} is both a function of a file and a table of socjudge.toml; rename the table", name=ask
-        )
-    if is_code:
+    if ask in tables:
+        return *_of_table(tables[ask], ask), name or ask
+    if path.endswith(".py") and function.isidentifier():
         return _load(path, function), {}, name or ask
-    if ask not in tables:
-        known = listed(tables) if tables else say("none")
-        raise ConfigError(
-            "{name} is neither a file nor a table [assistants.…] of socjudge.toml; its tables are {known}",
-            name=one_line(ask),
-            known=known,
-        )
-    found, table = _of_table(tables[ask], ask)
-    return found, table, name or ask
+    raise ConfigError(
+        "{name} is neither a file nor a table [assistants.…] of socjudge.toml; its tables are {known}",
+        name=one_line(ask),
+        known=listed(tables) if tables else say("none"),
+    )
 
 
 def _of_table(table: Mapping[str, Any], name: str) -> tuple[Any, Mapping[str, Any]]:
@@ -341,7 +278,7 @@ def _of_table(table: Mapping[str, Any], name: str) -> tuple[Any, Mapping[str, An
         raise ConfigError("{where}: it needs either url or python", where=where)
     if "url" in table:
         return HttpAssistant(table, where=where), table
-    allowed = ("python", "version", "contexts", "concurrency", "timeout_s")
+    allowed = ("python", "version", "concurrency", "timeout_s")
     if unknown := [key for key in table if key not in allowed]:
         raise ConfigError(
             "{where}: unknown keys: {found}; known are {known}",
@@ -374,40 +311,25 @@ def _load(path: str, function: str) -> Any:
     return getattr(module, function)
 
 
-def _bound(ask: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
-    """Return the names of the values that a function gets by position, and {parameter: name of its value}."""
+def _asked_besides(ask: Callable[..., Any]) -> list[str]:
+    """Return the names of the values that a function asks for besides the question, which is its first argument."""
     try:
-        parameters = [
-            p for p in inspect.signature(ask).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-        ]
-    except (TypeError, ValueError):
-        parameters = []
-    for parameter in parameters:
-        if parameter.name.lower().startswith(("expected", "keypoint")):
-            raise ConfigError(
-                "the parameter {name} is refused: an assistant that is told what is expected cannot be judged",
-                name=parameter.name,
-            )
-    asked = [p.name for p in parameters if p.default is p.empty and p.name not in _ASKABLE]
-    if not asked or len(parameters) == 1:
-        asked = [p.name for p in parameters if p.name == "question"] or [
-            p.name for p in parameters if p.name not in _ASKABLE or len(parameters) == 1
-        ][:1]
-    if not asked:
-        raise ConfigError("{found} has no parameter for the question; give it one", found=one_line(repr(ask), 80))
-    if len(asked) != 1:
+        signature = inspect.signature(ask)
+    except (TypeError, ValueError):  # some functions that are not written in Python
+        return []
+    by_name = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    asked = [name for name in by_name if name in _ASKABLE and name != next(iter(signature.parameters))]
+    try:
+        signature.bind("", **dict.fromkeys(asked))
+    except TypeError as error:
         raise ConfigError(
-            "which parameter takes the question is not clear ({found}); the names may be {known}",
-            found=listed(asked),
-            known=listed(("question", *_ASKABLE)),
-        )
-    given = {asked[0]: "question"} | {p.name: p.name for p in parameters if p.name in _ASKABLE and p.name not in asked}
-    by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
-    while by_position and by_position[-1] not in given:
-        by_position.pop()
-    if not given.keys() >= set(by_position):  # a parameter with a default stands before one without a value
-        raise ConfigError("{found} has no parameter for the question; give it one", found=one_line(repr(ask), 80))
-    return [given.pop(name) for name in by_position], given
+            "{found} cannot be called with a question ({reason}); it gets the question as its first argument, and may "
+            "have parameters named {known}; what else it needs must have defaults",
+            found=one_line(repr(ask), 80),
+            reason=error,
+            known=listed(_ASKABLE),
+        ) from None
+    return asked
 
 
 def _hashes(parts: Mapping[str, Any]) -> str:
@@ -417,37 +339,25 @@ def _hashes(parts: Mapping[str, Any]) -> str:
     return " ".join(hashes) or "version"
 
 
-def _identity(ask: Any) -> tuple[dict[str, Any] | None, str]:
-    """Return by what a function is recognised when a run is resumed (None: only by its version), and a text on it."""
-    # The answers of anything else may also depend on code or data elsewhere.
-    by_version = say("name and version= only", panel="its name and the version that it was given")
-    is_plain = inspect.isfunction(ask) and not hasattr(ask, "__wrapped__")
-    if not is_plain or ask.__name__ == "<lambda>" or ask.__closure__:
-        return None, by_version
+def _identity(ask: Any) -> dict[str, Any] | None:
+    """Return by what a function is recognised when a run is resumed: by its code, and that of its whole file, but not by
+    what it imports. None for anything else, whose answers may depend on code or data elsewhere."""
+    is_plain = inspect.isfunction(ask) and not hasattr(ask, "__wrapped__") and not ask.__closure__
+    if not is_plain or ask.__name__ == "<lambda>":
+        return None
     defaults = [*(ask.__defaults__ or ()), *(ask.__kwdefaults__ or {}).values()]
     if not all(isinstance(value, _PLAIN) for value in defaults):
-        return None, by_version
+        return None
     file = Path(ask.__code__.co_filename)
-    try:  # helper functions are in the same file; a notebook cell has no file
-        is_file = file.is_file()
-        source = file.read_bytes() if is_file else inspect.getsource(ask).encode()
+    try:
+        if file.is_file():  # helper functions are in the same file
+            module, source = file.stem, file.read_bytes()
+        else:  # a notebook cell
+            module, source = "__main__", inspect.getsource(ask).encode()
     except (OSError, TypeError):
-        return None, by_version
-    module = file.stem if is_file else "__main__"
-    covers = (
-        say(
-            "the whole file {file} that has the function (not what it imports; for that give version=)",
-            panel="the whole file {file} that has the function (not what it imports)",
-            file=file.name,
-        )
-        if is_file
-        else say(
-            "the function's source (not functions and variables of other cells; for that give version=)",
-            panel="the function's source (not functions and variables of other cells)",
-        )
-    )
+        return None
     function = f"{module}:{ask.__qualname__}"
-    return {"function": function, "code": source.decode("utf-8", "replace"), "defaults": repr(defaults)}, covers
+    return {"function": function, "code": source.decode("utf-8", "replace"), "defaults": repr(defaults)}
 
 
 def _input_of(chain: Any, question: str) -> Any:

@@ -10,17 +10,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ..base.json_files import once, read_json
-from ..base.messages import explained, listed, say
-from ..base.sheets import TABLES, read_table, table_text
+from ..base.messages import listed, os_reason, say
+from ..base.sheets import TABLES, cell_text, read_table, table_text
 from ..base.showing import one_line
 from ..base.storage import load_bytes
 from ..base.texts import encodable, fold
 from ..errors import ConfigError, NoAnswer
 from ..records import AssistantAnswer, EvalQuestion
-from .own_answers import KEYS, as_answer, with_contexts
+from .own_answers import KEYS, as_answer
 
 SUFFIXES = (*TABLES, ".jsonl", ".json")
 _PLACE = ("question_id", "question")
@@ -101,24 +101,16 @@ def contradiction(question: EvalQuestion, asked: str, question_id: str = "") -> 
     return say(key, id=question.id, question=one_line(question.question, 60), asked=told + one_line(asked, 60))
 
 
-def load_answers(
-    source: Path | str | Any,
-    *,
-    columns: Mapping[str, str] | None = None,
-    contexts: Literal["", "runbooks"] = "",
-) -> StoredAnswers:
+def load_answers(source: Path | str | Any) -> StoredAnswers:
     """Read existing answers from a CSV, TSV, JSONL, JSON or Excel file, or from a DataFrame.
 
     They are to be passed to `run_evaluation_suite` as `answers=`. If some questions have no answer, or more than one,
     that function raises an error before it spends anything. A text file is UTF-8, with or without a byte order mark,
     UTF-16 with one, or cp932 (CSV from Excel in Japan).
 
-    - columns: {our name: the file's name} for the columns that have other names in the file than here. Our names are
-      `question_id` and `question`, of which one must say to which question an answer belongs, and the keys that the
-      documentation of `Assistant` lists. A cell in the column `contexts` has a JSON list, or one text.
-    - contexts: with "runbooks", an answer without contexts gets the passages that this project's index finds for it. A
-      context without a heading gets the heading of the runbook section that contains it word for word. The log records
-      what was added.
+    The columns `question_id` and `question`, of which one is enough, say to which question an answer belongs. The
+    others are the keys that the documentation of `Assistant` lists. A cell in the column `contexts` has a JSON list, or
+    one text. Rename columns of other names: `load_answers(pandas.read_csv(path).rename(columns={"text": "answer"}))`.
 
     If the file cannot be read, or an answer in it cannot be used, the ConfigError names the file, and the row or column
     that is wrong.
@@ -134,17 +126,16 @@ def load_answers(
             for row in zip(cells.tolist(), absent.tolist(), strict=True)
         ]
     else:
-        path = Path(source)
-        where = str(path)
-        head, rows = _read(path)
+        where = str(source)
+        head, rows = _read(Path(source))
     if not rows:
         raise ConfigError("{where}: there is no row", where=where)
-    names = _names(head, columns or {}, where)
+    names = _names(head, where)
     answers = []
     for number, row in enumerate(rows, start=1):
         values = {ours: _plain(row.get(theirs)) for ours, theirs in names.items()}
         values = {name: value for name, value in values.items() if value is not None}
-        place = {name: _id_text(values.pop(name, "")) for name in _PLACE}
+        place = {name: cell_text(values.pop(name, None)) for name in _PLACE}
         try:
             if isinstance(cell := values.get("contexts"), str):
                 values["contexts"] = _cell(cell)
@@ -153,41 +144,21 @@ def load_answers(
             answer = AssistantAnswer(place["question"], "")
         except ConfigError as error:
             raise ConfigError("{where}: row {number}: {reason}", where=where, number=number, reason=error) from None
-        if contexts == "runbooks" and not answer.is_empty:
-            answer = with_contexts(answer)
         answers.append((place["question_id"], place["question"], answer))
     return StoredAnswers(tuple(answers), where)
 
 
-def _names(head: Sequence[str], columns: Mapping[str, str], where: str) -> dict[str, str]:
-    there = list(dict.fromkeys(filter(None, head)))
-    if unknown := [name for name in columns if name not in (*_PLACE, *KEYS)]:
-        raise ConfigError(
-            "columns has unknown names: {found}; known are {known}",
-            found=listed(unknown),
-            known=", ".join((*_PLACE, *KEYS)),
-        )
-    if missing := [theirs for theirs in columns.values() if theirs not in there]:
-        raise ConfigError(
-            "{where}: there is no column {found}; there are {there}",
-            where=where,
-            found=listed(missing),
-            there=listed(there),
-        )
-    names = dict(columns)
+def _names(head: Sequence[str], where: str) -> dict[str, str]:
+    """Return {our name: the column's name}."""
+    names = {}
     for ours in (*_PLACE, *KEYS):
-        candidates = [ours, *_OTHER_NAMES.get(ours, ())]
-        if ours not in names and (found := next((name for name in candidates if name in there), None)):
+        if found := next((name for name in (ours, *_OTHER_NAMES.get(ours, ())) if name in head), None):
             names[ours] = found
     if "answer" not in names or not set(_PLACE) & set(names):
         raise ConfigError(
-            "{where}: it needs a column answer, and question_id or question; there are {there}. For other "
-            'names: load_answers(…, columns={{"answer": "name"}})',
-            panel=(
-                "{where}: it needs a column answer, and question_id or question; there are {there}. Rename the columns"
-            ),
+            "{where}: it needs a column answer, and question_id or question; there are {there}. Rename the columns",
             where=where,
-            there=listed(there),
+            there=listed(dict.fromkeys(filter(None, head))),
         )
     if twice := [name for name, count in Counter(head).items() if count > 1 and name in names.values()]:
         raise ConfigError("{where}: several columns are called {names}; keep one", where=where, names=listed(twice))
@@ -200,14 +171,14 @@ def _read(path: Path) -> tuple[list[str], list[Mapping[str, Any]]]:
     if suffix not in SUFFIXES:
         raise ConfigError("{path}: answers are read from {known}", path=path, known=", ".join(SUFFIXES))
     try:
-        with explained("{path}: it cannot be read ({reason})", path=path):
-            if suffix in TABLES:
-                head, numbered = read_table(path)
-                return head, [row for _, row in numbered]
-            text = table_text(load_bytes(path))
+        if suffix in TABLES:
+            head, numbered = read_table(path)
+            return head, [row for _, row in numbered]
+        text = table_text(load_bytes(path))
         data = read_json(text, object_pairs_hook=once) if suffix == ".json" else _lines(text)
-    except ValueError as error:
-        raise ConfigError("{path}: it cannot be read ({reason})", path=path, reason=error) from None
+    except (OSError, ValueError) as error:
+        reason = os_reason(error) if isinstance(error, OSError) else error
+        raise ConfigError("{path}: it cannot be read ({reason})", path=path, reason=reason) from None
     if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
         raise ConfigError("{path}: each row must be an object", path=path)
     return list(dict.fromkeys(name for row in data for name in row)), data
@@ -216,22 +187,16 @@ def _read(path: Path) -> tuple[list[str], list[Mapping[str, Any]]]:
 def _lines(text: str) -> list[Any]:
     rows = []
     for number, line in enumerate(text.split("\n"), start=1):  # a text may have other line ends in it
-        if line.strip():
-            try:
-                rows.append(read_json(line, object_pairs_hook=once))
-            except ValueError as error:
-                raise ValueError(say("line {number} ({reason})", number=number, reason=error)) from None
+        try:
+            rows += [read_json(line, object_pairs_hook=once)] if line.strip() else []
+        except ValueError as error:
+            raise ValueError(say("line {number} ({reason})", number=number, reason=error)) from None
     return rows
 
 
 def _plain(value: Any) -> Any:
     value = value.tolist() if hasattr(value, "tolist") else value  # an array or a number of numpy
     return None if isinstance(value, str | float) and (value == "" or value != value) else value
-
-
-def _id_text(value: Any) -> str:
-    # A workbook may have the id 3 as 3.0.
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
 def _cell(cell: str) -> Any:

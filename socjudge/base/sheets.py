@@ -29,6 +29,13 @@ def read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]
     ]
 
 
+def cell_text(cell: Any) -> str:
+    """Return a cell as text. A workbook may have the number 3 as 3.0."""
+    if cell is None:
+        return ""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
+
+
 def table_text(raw: bytes) -> str:
     """Return the text of a file in UTF-8, in UTF-16 with a byte order mark, or in cp932, the encoding of Excel's CSV
     files in Japan. Raises ValueError if it is none of them."""

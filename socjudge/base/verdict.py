@@ -31,25 +31,15 @@ _CAUSES = {
     "absent": "the log has no score for it: judge the answer again",
     "no_context": (
         "the answer brings no context with names: have your assistant return its contexts (in a file of answers: the "
-        'column contexts), fill them from the runbooks (contexts="runbooks"), or use a rubric without this criterion'
+        "column contexts), or use a rubric without this criterion"
     ),
-    "no_passages": (
-        "the embedded judge compares an answer with its contexts, and it has none: have your assistant return them, fill "
-        'them from the runbooks (contexts="runbooks"), or choose a hosted judge'
-    ),
-    "no_keypoints": (
-        "the question has no keypoints, by which alone the embedded judge measures it: write them in the "
-        "dataset, or choose a hosted judge"
-    ),
-}
-_CAUSES_IN_PANELS = {
     "no_passages": (
         "the embedded judge compares an answer with its contexts, and it has none: have your assistant return them, or "
         "choose a hosted judge"
     ),
-    "no_context": (
-        "the answer brings no context with names: have your assistant return them, or use a rubric without this "
-        "criterion"
+    "no_keypoints": (
+        "the question has no keypoints, by which alone the embedded judge measures it: write them in the "
+        "dataset, or choose a hosted judge"
     ),
 }
 
@@ -217,7 +207,7 @@ def marked_verdict(
 def cause_text(cause: str) -> str:
     """Return the words for the cause of a missing score. A cause that this version does not know is returned
     unchanged."""
-    return say(_CAUSES[cause], panel=_CAUSES_IN_PANELS.get(cause, "")) if cause in _CAUSES else cause
+    return say(_CAUSES[cause]) if cause in _CAUSES else cause
 
 
 def score_text(score: float | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,7 +63,7 @@ def ask(
     from ..runbooks.index import open_index
 
     if answers := answers or open_project().answers:
-        _ask_own(question, answers, lambda: open_index(runbooks, index_dir=index_dir))
+        _ask_own(question, answers)
         return
     answer = handle_query(
         question, index=open_index(runbooks, index_dir=index_dir), model=model, k=k, prompt=assistant_prompt
@@ -72,14 +72,15 @@ def ask(
     tell("({model}, {seconds:.1f} s)", model=answer.model, seconds=answer.processing_time)
 
 
-def _ask_own(question: str, answers: str, open_index: Callable[[], Any]) -> None:
+def _ask_own(question: str, answers: str) -> None:
     from ..answering.own_assistant import Assistant
-    from ..runs.given_answers import needs_index, open_answers
+    from ..runs.given_answers import open_answers
 
     own = open_answers(answers, [EvalQuestion("?", "", question, ())])
     if isinstance(own, Assistant):
-        echo(own.told_before, err=True)
-        answer = own.ask(question, index=open_index() if needs_index(own) else None)
+        if told := own.told_before:
+            echo(told, err=True)
+        answer = own.ask(question)
         name = f"{own.name} {answer.version or own.version}".strip()
     else:
         assert own is not None  # because a file was named
@@ -100,8 +101,8 @@ def _show(answer: Any) -> None:
         tell("the judge is shown (the log keeps the answer as it came):\n{text}", text=material.answer)
     if lacking := unmeasurable(answer):
         tell(
-            "nobody can score {criteria} like this: have it return its contexts with their names, fill them from the "
-            'runbooks with contexts = "runbooks", or use a rubric without',
+            "nobody can score {criteria} like this: have it return its contexts with their names, or use a rubric "
+            "without",
             criteria=listed(lacking),
         )
 
@@ -128,7 +129,8 @@ def add_assistant(folder: Path, url: str) -> None:
     if contexts != "-":
         table["contexts"] = contexts
     assistant = Assistant(table, name=name)
-    echo(assistant.told_before, err=True)
+    if told := assistant.told_before:
+        echo(told, err=True)
     _show(assistant.ask(_TRIED))
     lines = [f"[{ASSISTANTS}.{_key(name)}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
     with explained("{path}: cannot be written ({reason})", path=path):

@@ -56,7 +56,7 @@ def run(
     max_failures: given.MaxFailures = 10,
 ) -> None:
     from ..answering.dataset import load_eval_dataset
-    from ..runs.given_answers import needs_index, open_answers
+    from ..runs.given_answers import open_answers
     from ..runs.suite import plan_run
 
     def plan() -> RunPlan:
@@ -68,7 +68,7 @@ def run(
             )
         questions = load_eval_dataset(dataset)
         own, index = open_answers(answers or open_project().answers or None, questions), None
-        if needs_index(own):
+        if own is None:
             from ..runbooks.index import open_index
 
             index = open_index(runbooks, index_dir=index_dir)

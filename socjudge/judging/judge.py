@@ -105,13 +105,8 @@ async def judge_answer(
     lacking: dict[str, str] = {name: "no_context" for name in unmeasurable(answer) if name in criteria}
     if lacking and len(lacking) == len(criteria):
         raise RequestRefused(
-            "the answer came without the passages it was made from (contexts), so {criteria} cannot be scored; have the "
-            'assistant return its contexts, fill them from the runbooks (contexts="runbooks"), or use a rubric whose '
-            "criteria need none",
-            panel=(
-                "the answer came without the passages it was made from, so {criteria} cannot be scored; have your "
-                "assistant return them, or use a rubric whose criteria need none"
-            ),
+            "the answer came without the passages it was made from, so {criteria} cannot be scored; have your assistant "
+            "return them (its contexts), or use a rubric whose criteria need none",
             criteria=listed(criteria),
             about_content=True,
         )
@@ -169,6 +164,18 @@ async def judge_answer(
             doubts.append(say("reply {number}: {reason}", number=len(completions), reason=error))
             request = _ask_again(request, completion, error)
 
+    if judgement is None and status == "unparsable":
+        doubts.append(
+            say(
+                "none of the judge's {count} replies could be read, so this answer has no score, and its zeros are no "
+                "scores; judge it again (rejudge with only_failed=True, or --only-failed), or take another judge",
+                panel=(
+                    "none of the judge's {count} replies could be read, so this answer has no score, and its zeros are "
+                    "no scores; judge it again, or take another judge"
+                ),
+                count=len(completions),
+            )
+        )
     last, read = completions[-1], judgement or Judgement({}, {}, "")
     status = "ok" if judgement else status
     missing = {**last.missing, **lacking} if judgement else {}

@@ -63,7 +63,19 @@ def parse_judgement(
     """Return the scores and reasons in a judge's reply. `quoted` are the texts that the judge was shown.
     UnparsableJudgement, with the reply and the cause, if they cannot be read with certainty."""
     try:
-        return _parse(text, criteria, finish_reason, quoted, (is_of_hundred, was_told))
+        _check_ending(text, finish_reason)
+        body = without_thinking(text.strip().removeprefix("\ufeff").strip())
+        if not body:
+            raise UnparsableJudgement("the reply is empty")
+        first_line, _, rest = body.partition("\n")
+        if re.fullmatch(r"```[a-zA-Z]*\s*", first_line) and rest.endswith("```"):
+            body = rest.removesuffix("```").strip()
+        verdicts = _verdicts(body, criteria, tuple(quoted))
+        readings = [_read(found, criteria, is_of_hundred, was_told) for found in verdicts]
+        if any(reading.scores != readings[0].scores for reading in readings[1:]):
+            raise UnparsableJudgement("the reply holds {count} different verdicts", count=len(readings))
+        _check_rest(body[verdicts[-1].start + len(verdicts[-1].source) :], readings[0].scores)
+        return readings[0]
     except UnparsableJudgement as error:
         raise UnparsableJudgement(str(error), text) from None
     except (ValueError, OverflowError, RecursionError) as error:
@@ -72,9 +84,7 @@ def parse_judgement(
         ) from None
 
 
-def _parse(
-    text: str, criteria: Sequence[str], finish_reason: str, quoted: Iterable[str], scale: tuple[bool, bool]
-) -> Judgement:
+def _check_ending(text: str, finish_reason: str) -> None:
     if finish_reason.lower() in ("length", "max_tokens"):
         raise UnparsableJudgement(
             "the reply was cut at the output limit"
@@ -93,41 +103,27 @@ def _parse(
             count=len(text),
             most=MAX_CHARACTERS,
         )
-    body = without_thinking(text.strip().removeprefix("\ufeff").strip())
-    if not body:
-        raise UnparsableJudgement("the reply is empty")
-    first_line, _, rest = body.partition("\n")
-    if re.fullmatch(r"```[a-zA-Z]*\s*", first_line) and rest.endswith("```"):
-        body = rest.removesuffix("```").strip()
 
-    objects, stray = find_objects(body)
+
+def _verdicts(body: str, criteria: Sequence[str], shown: Sequence[str]) -> list[JsonObject]:
+    """Return the objects that are the judge's own verdicts, at least one."""
+    objects = find_objects(body)
     whole = len(objects) == 1 and objects[0].source == body
     verdicts = [found for found in objects if "scores" in found.value]
     if whole and not verdicts:
         verdicts = _unwrapped(objects[0], criteria)
-    verdicts = [as_written(found) for found in verdicts]
-    if stray is not None:
-        # A stray brace in prose is ignored only if exactly one complete verdict follows it.
-        outside = body[stray:].replace(verdicts[0].source, "", 1) if len(verdicts) == 1 else "scores"
-        if "scores" in outside:
-            raise UnparsableJudgement("the reply is cut: its JSON object never closes")
     # What stands in a text that the judge was shown, in the same words or with the same scores, is not its own verdict.
-    shown = tuple(quoted)
-    verdicts = [found for found in verdicts if not _is_quoted(found, criteria, shown, whole=whole)]
+    verdicts = [found for found in map(as_written, verdicts) if not _is_quoted(found, criteria, shown, whole=whole)]
     if not verdicts:
         start = body.find("{")
         if start < 0:
             raise UnparsableJudgement("the reply holds no JSON object")
-        if closing_brace(body, start)[0] is None:
+        if closing_brace(body, start) is None:
             raise UnparsableJudgement("the reply is cut before its scores")
         raise UnparsableJudgement("the reply holds no JSON object with 'scores' of the judge's own")
     while len(verdicts) > 1 and _is_example(verdicts[0]):
         verdicts = verdicts[1:]
-    readings = [_read(found, criteria, *scale) for found in verdicts]
-    if any(reading.scores != readings[0].scores for reading in readings[1:]):
-        raise UnparsableJudgement("the reply holds {count} different verdicts", count=len(readings))
-    _check_rest(body[verdicts[-1].start + len(verdicts[-1].source) :], readings[0].scores)
-    return readings[0]
+    return verdicts
 
 
 def _check_rest(rest: str, scores: Mapping[str, int]) -> None:
@@ -147,10 +143,9 @@ def _unwrapped(found: JsonObject, criteria: Sequence[str]) -> list[JsonObject]:
     """Unwrap only an object that is the whole reply, because an inner one of a reply that was cut looks the same."""
     name, inner = next(iter(found.value.items()), ("", None))
     if len(found.value) == 1 and name in _WRAPPERS and isinstance(inner, dict) and "scores" in inner:
-        return [replace(found, value=inner, notes=(*found.notes, say("the verdict stood inside {name!r}", name=name)))]
+        return [replace(found, value=inner)]
     if set(map(_plain, criteria)) <= set(map(_plain, found.value)):
-        note = say("the scores stood without their 'scores' wrapper")
-        return [replace(found, value={"scores": found.value}, notes=(*found.notes, note))]
+        return [replace(found, value={"scores": found.value})]
     return []
 
 
@@ -189,7 +184,7 @@ def _is_example(found: JsonObject) -> bool:
 
 
 def _read(found: JsonObject, criteria: Sequence[str], is_of_hundred: bool, was_told: bool) -> Judgement:
-    notes = list(found.notes)
+    notes = [say("the JSON had to be repaired")] if found.was_repaired else []
     scores = _scores(found.value["scores"], criteria, notes, is_of_hundred, was_told)
     given = reasons = found.value.get("rationale")
     reasons = {_plain(name): value for name, value in reasons.items()} if isinstance(reasons, Mapping) else {}

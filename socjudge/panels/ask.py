@@ -156,11 +156,7 @@ class AskPanel(Panel):
     def _answer_of_own(self, question: str) -> AssistantAnswer:
         """Return the answer to a question from the chosen source: your own assistant, or a file of answers."""
         from ..answering.own_assistant import Assistant
-        from ..runbooks.index import open_index
-        from ..runs.given_answers import needs_index, open_answers
+        from ..runs.given_answers import open_answers
 
         own = open_answers(self.assistant.value.removeprefix(OWN), [EvalQuestion("?", "", question, ())])
-        if not isinstance(own, Assistant):
-            return own[0]  # type: ignore[index]
-        index = open_index(self._runbooks, index_dir=self._index_dir) if needs_index(own) else None
-        return own.ask(question, index=index)
+        return own.ask(question) if isinstance(own, Assistant) else own[0]  # type: ignore[index]

@@ -232,7 +232,7 @@ def list_prompts_in(box: Any, kind: Kind) -> None:
     The selected prompt stays selected if it still exists. Otherwise the default prompt is selected."""
     usual, chosen = default_prompt_id(kind), box.value
     # The default is offered even if it cannot be used. The reason is shown when it is about to be used.
-    known = list(dict.fromkeys([usual, *(prompt.id for prompt in list_prompts(kind))]))
+    known = list(dict.fromkeys([usual, *list_prompts(kind)]))
     if list(box.options) != known:
         box.options = known
         box.value = chosen if chosen in known else usual

@@ -221,7 +221,7 @@ class PromptLab(SessionPanel):
         session, choice = self.session, self.session.choice
         self._filling = True
         try:
-            logs, bases = session.logs, [prompt.id for prompt in list_prompts(choice.kind)]
+            logs, bases = session.logs, list_prompts(choice.kind)
             parts = [
                 (say("All"), ALL),
                 (say("Answers on which judges disagree"), DISPUTED),

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from .. import constants
 from ..base.atomic_files import write_new
 from ..base.messages import say
-from ..base.texts import DEVICE_NAME
+from ..base.texts import DEVICE_NAME, without_unseen
 from ..errors import ConfigError
 from ..records import Rubric, RunInfo
 from ..settings import open_project
 from .for_rubric import OF_RUBRIC, SPECIFIED, is_specified
-from .front_matter import with_front_matter
 from .templates import (
     Kind,
     Prompt,
@@ -28,19 +25,7 @@ from .templates import (
     is_prompt_id,
     load_prompt,
     pretended_name,
-    read_prompt_file,
 )
-
-
-@dataclass(frozen=True)
-class PromptInfo:
-    """Describe a prompt that is built in or saved. A text is "" if the prompt's file does not have it."""
-
-    id: str
-    kind: Kind
-    parent: str = ""  # the id of the prompt that it was made from
-    author: str = ""
-    note: str = ""
 
 
 def check_prompt(prompt: Prompt, kind: Kind, rubric: Rubric) -> None:
@@ -80,14 +65,14 @@ def save_prompt(
     prompts_dir: Path | str | None = None,
     rubric: Rubric | None = None,
 ) -> Path:
-    r"""Write a prompt to `eval/prompts/<name>.txt`, below a block with kind, parent, hash, author, note and time.
+    r"""Write a prompt to `eval/prompts/<name>.txt`, below a block with kind, parent, author, note and time.
 
     Line ends become "\n", as they do when a text file is read. Nothing is overwritten.
 
     Parameters
     ----------
     text, author, note
-        The prompt, and its author and a note for the block.
+        The prompt, and its author and a note for the block, each on one line there.
     name
         The id of the new prompt, for `judge_prompt="<name>"`.
     parent
@@ -107,11 +92,12 @@ def save_prompt(
     path = check_prompt_name(name, parent=parent, prompts_dir=prompts_dir)
     prompt = Prompt(name, text.replace("\r\n", "\n").replace("\r", "\n"))
     check_prompt(prompt, kind, rubric or open_project().rubric)
+    saved_at = datetime.now().astimezone().isoformat(timespec="seconds")
+    about = {"kind": kind, "parent": parent, "author": author, "note": note, "saved_at": saved_at}
+    block = [f"{key}: {' '.join(without_unseen(value).split())}" for key, value in about.items()]
     try:
-        saved_at = datetime.now().astimezone().isoformat(timespec="seconds")
-        about = {"kind": kind, "parent": parent, "sha256": prompt.sha256, "author": author.strip()}
-        content = with_front_matter({**about, "note": note.strip(), "saved_at": saved_at}, prompt.text)
-        write_new(path.parent, [path.name], [content.encode("utf-8")])
+        content = "\n".join(["---", *block, "---", prompt.text]).encode("utf-8")
+        write_new(path.parent, [path.name], [content])
     except UnicodeEncodeError:
         raise ConfigError(
             "prompt '{name}' holds half of a surrogate pair, which no file can hold; remove it", name=name
@@ -127,27 +113,25 @@ def save_prompt(
     return path
 
 
-def list_prompts(kind: Kind | None = None) -> list[PromptInfo]:
-    """List the prompts: the default ones, the other built-in ones that fit the project's criteria, and your own.
-    Files that cannot be read are left out. So is "rubric-1" if a criterion has no description."""
-    defaults = (default_prompt_id("judge"), default_prompt_id("assistant"))
+def list_prompts(kind: Kind) -> list[str]:
+    """List the ids of the prompts of a kind: the default one, the other built-in ones that fit the project's criteria,
+    and your own. Files that cannot be read are left out, and "rubric-1" if a criterion has no description."""
     unfit = OF_RUBRIC if is_specified(open_project().rubric) else SPECIFIED
-    built_in = sorted(name for name in built_in_ids() if not name.startswith(unfit))
+    names = sorted(name for name in built_in_ids() if not name.startswith(unfit))
+    names += sorted({path.stem for path in constants.PROMPTS_DIR.glob("*.txt")} - built_in_ids())
     found = []
-    for name in built_in:
-        with contextlib.suppress(ConfigError):  # fails if a criterion has no description
-            found.append(_info(name, {}, load_prompt(name).text))
-    for path in sorted(constants.PROMPTS_DIR.glob("*.txt")):
-        if is_prompt_id(path.stem) and path.stem not in built_in_ids():
-            with contextlib.suppress(ConfigError):
-                found.append(_info(path.stem, *read_prompt_file(path)))
-    found.sort(key=lambda prompt: prompt.id not in defaults)
-    return [prompt for prompt in found if kind in (None, prompt.kind)]
+    for name in filter(is_prompt_id, names):
+        with contextlib.suppress(ConfigError):
+            # Only a judge is shown an answer.
+            if ("answer" in load_prompt(name).placeholders) == (kind == "judge"):
+                found.append(name)
+    usual = default_prompt_id(kind)
+    return sorted(found, key=lambda name: name != usual)
 
 
 def find_prompt(sha256: str, kind: Kind) -> Prompt | None:
     """Return the built-in or saved prompt whose text has this SHA-256. Return None if it no longer exists."""
-    names = [*sorted(built_in_ids() - {OF_RUBRIC}), *(known.id for known in list_prompts(kind))]
+    names = [*sorted(built_in_ids() - {OF_RUBRIC}), *list_prompts(kind)]
     return next((prompt for prompt in map(load_prompt, names) if prompt.sha256 == sha256), None)
 
 
@@ -166,11 +150,7 @@ def foreign_prompt_note(info: RunInfo) -> str:
     if name := pretended_name(prompt.id):
         return say(
             "The log calls its judge prompt {name}, and its text is not that of {name}: it is used as '{id}'. Read it "
-            "before you trust the scores, or judge with the built-in prompt: --judge-prompt {name} (judge_prompt=)",
-            panel=(
-                "The log calls its judge prompt {name}, and its text is not that of {name}: it is used as '{id}'. Read "
-                "it before you trust the scores, or choose {name} as the judge's prompt"
-            ),
+            "before you trust the scores, or choose {name} as the judge's prompt",
             name=name,
             id=prompt.id,
         )
@@ -178,10 +158,3 @@ def foreign_prompt_note(info: RunInfo) -> str:
         "The judge prompt '{id}' is in the log alone, and not among the prompts here. Read it before you trust the scores",
         id=prompt.id,
     )
-
-
-def _info(name: str, saved: Mapping[str, str], text: str) -> PromptInfo:
-    # The file has no block. Only a judge is shown an answer.
-    guess = "judge" if "answer" in Prompt(name, text).placeholders else "assistant"
-    kind: Kind = "judge" if saved.get("kind", guess) == "judge" else "assistant"
-    return PromptInfo(name, kind, saved.get("parent", ""), saved.get("author", ""), saved.get("note", ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import re
@@ -23,7 +24,6 @@ from ..errors import ConfigError
 from ..records import SPECIFIED_CRITERIA, AssistantAnswer, EvalQuestion, Flags, Rubric
 from ..settings import open_project
 from .for_rubric import OF_RUBRIC, SPECIFIED, is_specified, rubric_prompt_text
-from .front_matter import split_front_matter
 
 Kind = Literal["judge", "assistant"]
 _FLAG_NAMES = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
@@ -35,6 +35,8 @@ _SAFE_ID = re.compile(r"[\w.-]+")
 # What a filled-in name in braces could have been meant to be: in full width, in capitals, with spaces.
 _LIKE_PLACEHOLDER = re.compile(r"[{｛][^{}｛｝\n]{1,60}[}｝]")
 _NOT = "not-"
+# The block that `save_prompt` writes above a prompt.
+_BLOCK = re.compile(r"---\nkind: .*\nparent: .*\n(?:[a-z0-9_]+:.*\n)*---\n")
 _TEMPLATES = files("socjudge.prompts")
 
 
@@ -78,25 +80,25 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
       from the rubric. It is the default if the criteria are not the specification's six and the project has chosen no
       prompt.
 
-    The block at the head of a saved prompt (`save_prompt`) is not part of its text. If a saved prompt was edited after
-    it was saved, there is a UserWarning. If there is no such prompt, a ConfigError says where prompts are looked for.
+    The block at the head of a saved prompt (`save_prompt`) is not part of its text. If there is no such prompt, a
+    ConfigError says where prompts are looked for.
     """
     if isinstance(prompt, Prompt):
         return _truly_named(prompt, rubric)
     if isinstance(prompt, Path) or (prompt or "").endswith(".txt"):
         return _truly_named(_read_prompt(Path(str(prompt))), rubric)
     prompt_id = prompt or default_prompt_id(kind, rubric)
+    if prompt_id == OF_RUBRIC:
+        return Prompt(OF_RUBRIC, rubric_prompt_text(rubric or open_project().rubric))
+    if prompt_id in built_in_ids():
+        return _built_in(prompt_id)
     if not is_prompt_id(prompt_id):
         raise ConfigError(
             "{prompt!r} is no prompt id; pass an id such as 'guide-1', a .txt path or a Prompt",
             prompt=one_line(prompt_id),
         )
-    if prompt_id == OF_RUBRIC:
-        return Prompt(OF_RUBRIC, rubric_prompt_text(rubric or open_project().rubric))
-    if prompt_id in built_in_ids():
-        return _built_in(prompt_id)
     if (own := constants.PROMPTS_DIR / f"{prompt_id}.txt").is_file():
-        return _read_prompt(own)
+        return _truly_named(_read_prompt(own), rubric)
     raise ConfigError(
         "no prompt '{prompt}': built in are '{judge}' and '{assistant}'; your own go to {folder}/<id>.txt",
         prompt=prompt_id,
@@ -111,25 +113,17 @@ def true_id(prompt_id: str, sha256: str, rubric: Rubric | None = None) -> str:
     has another text. `sha256` is "" if the text is unknown; `rubric` is that of the run."""
     name = plain_name(prompt_id).casefold()
     name = "".join("-" if unicodedata.category(letter) == "Pd" else letter for letter in name)
-    if not sha256 or name not in built_in_ids() or _built_in_sha256(name, rubric) in ("", sha256):
+    if not sha256 or name not in built_in_ids() or (name == OF_RUBRIC and rubric is None):
         return prompt_id
-    return _NOT + name
+    with contextlib.suppress(ConfigError):  # a rubric without descriptions has no prompt of its own
+        return prompt_id if load_prompt(name, rubric=rubric).sha256 == sha256 else _NOT + name
+    return prompt_id
 
 
 def pretended_name(prompt_id: str) -> str:
     """Return the name of the built-in prompt that a prompt had and was not, if its id is from `true_id`, otherwise ""."""
     name = prompt_id.removeprefix(_NOT)
     return name if prompt_id.startswith(_NOT) and name in built_in_ids() else ""
-
-
-def _built_in_sha256(name: str, rubric: Rubric | None) -> str:
-    """Return "" for the prompt of a rubric that is unknown, or that has no descriptions."""
-    if name != OF_RUBRIC:
-        return load_prompt(name).sha256
-    try:
-        return "" if rubric is None else load_prompt(name, rubric=rubric).sha256
-    except ConfigError:
-        return ""
 
 
 def _truly_named(prompt: Prompt, rubric: Rubric | None) -> Prompt:
@@ -176,32 +170,15 @@ def built_in_ids() -> frozenset[str]:
     )
 
 
-def read_prompt_file(path: Path) -> tuple[dict[str, str], str]:
-    """Return the values of the block at the head of a prompt file ({} if it has none), and the text below it.
-    ConfigError if the file cannot be read."""
+def _read_prompt(path: Path) -> Prompt:
     try:
         # also with the byte order mark and the line ends of Windows editors
-        text = decoded(load_bytes(path))
-        return split_front_matter(text.replace("\r\n", "\n").replace("\r", "\n"))
+        text = decoded(load_bytes(path)).replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, ValueError) as error:
         raise ConfigError(
             "{path}: the prompt cannot be read ({reason}); expected a UTF-8 text file", path=path, reason=error
         ) from error
-
-
-def _read_prompt(path: Path) -> Prompt:
-    saved, text = read_prompt_file(path)
-    prompt = Prompt(path.stem, text)
-    if saved and saved["sha256"] != prompt.sha256:
-        warnings.warn(
-            say(
-                "{path}: the prompt was edited after it was saved, its text no longer has the sha256 in its head. "
-                "Logs tell the two apart by that hash; better save the new text under a name of its own",
-                path=path,
-            ),
-            stacklevel=3,
-        )
-    return prompt
+    return Prompt(path.stem, _BLOCK.sub("", text, count=1) if text.startswith("---") else text)
 
 
 def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
@@ -211,33 +188,22 @@ def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
     criteria = list(criteria)
     if unasked := [criterion for criterion in criteria if criterion not in prompt.text]:
         raise ConfigError(
-            "judge prompt '{prompt}' does not ask for {criteria}. Add that to the prompt (also to its JSON "
-            "format); or name no judge_prompt, and write these two lines into socjudge.toml (in Python: "
-            "descriptions of a Rubric):\n"
+            "judge prompt '{prompt}' does not ask for {criteria}. Add that to the prompt (also to its JSON format), or "
+            "choose the prompt that is made from the criteria ({of_rubric}), with these two lines in socjudge.toml:\n"
             "[rubric.descriptions]\n"
             '"{name}" = "what it looks at"',
-            panel=(
-                "judge prompt '{prompt}' does not ask for {criteria}. Add that to the prompt (also to "
-                "its JSON format); or write these two lines into socjudge.toml, and choose the judge "
-                "prompt that is made for the criteria (rubric-…):\n"
-                "[rubric.descriptions]\n"
-                '"{name}" = "what it looks at"'
-            ),
             prompt=prompt.id,
             criteria=listed(unasked),
+            of_rubric=OF_RUBRIC,
             name=unasked[0],
         )
     if prompt.id.startswith(SPECIFIED) and prompt.id in built_in_ids() and len(criteria) < len(SPECIFIED_CRITERIA):
-        besides = listed(name for name in SPECIFIED_CRITERIA if name not in criteria)
         raise ConfigError(
-            "judge prompt '{prompt}' also asks for {criteria}, which is no criterion here: it is for the six "
-            "of the specification. Name no judge_prompt, and the one that fits the criteria is used",
-            panel=(
-                "judge prompt '{prompt}' also asks for {criteria}, which is no criterion here: it is for the "
-                "six of the specification. Choose another judge prompt"
-            ),
+            "judge prompt '{prompt}' also asks for {criteria}, which is no criterion here: it is for the six of the "
+            "specification. Choose the prompt that is made from the criteria ({of_rubric})",
             prompt=prompt.id,
-            criteria=besides,
+            criteria=listed(name for name in SPECIFIED_CRITERIA if name not in criteria),
+            of_rubric=OF_RUBRIC,
         )
 
 

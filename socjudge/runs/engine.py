@@ -179,9 +179,7 @@ class Engine:
         return await event_loop.in_thread(asked.answer, completion)  # type: ignore[no-any-return]
 
     async def _own_answer(self, own: Assistant, sample: Sample) -> AssistantAnswer:
-        answer = await own.answer(
-            sample.question, sample.answer_repeat, self._gate, index=self._plan.index, k=self._plan.k
-        )
+        answer = await own.answer(sample.question, sample.answer_repeat, self._gate)
         if answer.version and self._version and answer.version != self._version:
             before, after, journal = self._version, answer.version, self._journal.path
             raise ConfigError(

@@ -43,11 +43,6 @@ def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[Assist
     return Assistant(given)
 
 
-def needs_index(opened: list[AssistantAnswer] | Assistant | None) -> bool:
-    """Return whether the run searches the runbooks. opened: the result of `open_answers`."""
-    return opened is None or (isinstance(opened, Assistant) and opened.takes_runbooks)
-
-
 def _is_file(text: str) -> bool:
     is_file, is_table = Path(text).is_file(), text in open_project().assistants
     if is_file and is_table:

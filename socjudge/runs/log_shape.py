@@ -55,7 +55,6 @@ class OfAssistant(msgspec.Struct, kw_only=True, frozen=True):
     evidence: str = ""
     absence_probability: float | None = None
     version: str = ""
-    contexts_from: str = ""
 
 
 class LoggedAnswer(msgspec.Struct, kw_only=True):

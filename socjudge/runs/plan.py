@@ -103,7 +103,7 @@ class Plan:
     @property
     def needs_index(self) -> bool:
         """Return whether the run searches the runbooks."""
-        return self.assistant is not None or (self.own is not None and self.own.takes_runbooks)
+        return self.assistant is not None
 
     @property
     def total(self) -> int:

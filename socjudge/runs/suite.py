@@ -19,7 +19,7 @@ from ..prompts.templates import Prompt
 from ..records import EvalQuestion, EvaluationRun, Rubric, RunOptions
 from ..settings import open_project
 from .forecast import RunPlan, foresee
-from .given_answers import Given, needs_index, open_answers
+from .given_answers import Given, open_answers
 from .plan import plan_answers, plan_failed, plan_rejudging
 from .unfinished import read_beginning
 
@@ -81,7 +81,7 @@ def plan_run(
     if options.resume is not None:
         there = read_beginning(Path(options.resume)).info
         judge_prompt, rubric = judge_prompt or judge_prompt_of(there), rubric or there.rubric
-    if index is None and needs_index(opened):
+    if index is None and opened is None:
         from ..runbooks.index import open_index
 
         index = open_index()

@@ -15,12 +15,10 @@ from support.damages import BREAKS, DAMAGES, good_answer
 from support.service import Service, judgement
 
 import socjudge as sj
-from socjudge.answering.citations import _Cites, as_material, format_context, unmeasurable
-from socjudge.answering.own_answers import as_answer, with_contexts
+from socjudge.answering.citations import as_material, format_context, unmeasurable
 from socjudge.base.texts import change_citations
 from socjudge.errors import RequestRefused
 from socjudge.records import AssistantAnswer, EvalQuestion, Flags, Passage
-from socjudge.runbooks.index import RunbookIndex
 
 PASSAGES = (
     Passage("端末を隔離する。", "malware.md", "初動"),
@@ -101,31 +99,6 @@ def test_an_answer_of_ours_is_shown_as_it_is() -> None:
     strange = replace(own, answer=f"{own.answer}\n隔離する[1]。")
     assert as_material(own) is own
     assert as_material(strange) is strange
-
-
-OURS = [
-    "[出典: malware_response.md > 初動対応]",
-    "（出典: malware_response.md）",
-    "【出典: 1】",
-    "`[1]`",
-    "[1]",
-    "出典: malware_response.md",
-    "[x](a.md)",
-    "隔離する。",
-    "\n",
-    "1. ",
-    "[^1]: a.md",
-    "```",
-]
-
-
-@given(st.lists(st.sampled_from(OURS), max_size=12))
-def test_an_answer_in_our_form_is_shown_as_it_would_be_if_each_citation_were_looked_at(parts: list[str]) -> None:
-    given = (Passage("隔離する。", "malware_response.md", "初動対応"), Passage("報告する。", "a.md", "報告"))
-    answer = AssistantAnswer("q", "".join(parts), format_context(given), passages=given)
-    looked_at = _Cites(given, answer.answer)
-    shown = as_material(answer)
-    assert (shown.answer, shown.passages) == (looked_at.mapped(), looked_at.passages)
 
 
 @given(st.text(alphabet="[]【】()^†:.,0123456789\n` 出典隔離doc#-", max_size=80))
@@ -213,19 +186,6 @@ def _as_made(item: dict[str, Any], text: str) -> AssistantAnswer:
     return AssistantAnswer(item["question"], text, format_context(passages), passages, Flags(**item["flags"]))
 
 
-@pytest.fixture(scope="module")
-def runbooks(tmp_path_factory: pytest.TempPathFactory) -> RunbookIndex:
-    """The index of runbooks that hold all passages of the good answers."""
-    folder = tmp_path_factory.mktemp("runbooks")
-    sections = {(p["source"], p["heading"]): p["text"] for item in ITEMS for p in item["passages"]}
-    for source in {source for source, _ in sections}:
-        lines = ["# 手順書"]
-        for heading, text in ((heading, text) for (of, heading), text in sections.items() if of == source):
-            lines += [f"{'#' * level} {title}" for level, title in enumerate(heading.split(" > "), 2)] + [text]
-        (folder / source).write_text("\n\n".join(lines), "utf-8")
-    return sj.build_index(folder, index_dir=tmp_path_factory.mktemp("index"))
-
-
 @pytest.mark.parametrize("damage", SPOIL)
 def test_broken_answers_are_shown_alike_however_they_are_wrapped(damage: str) -> None:
     """Not a letter differs, whoever judges; over Markdown under numbers, only the names."""
@@ -244,28 +204,6 @@ def _renamed(shown: AssistantAnswer, as_made: AssistantAnswer) -> str:
     for other, own in zip(shown.passages, as_made.passages, strict=True):
         answer = answer.replace(other.citation, own.citation)
     return answer
-
-
-@pytest.mark.few(4)
-@pytest.mark.slow
-@pytest.mark.parametrize("item", ITEMS, ids=itemgetter("id"))
-def test_contexts_under_numbers_are_judged_like_those_with_headings_where_the_runbooks_have_them(
-    item: dict[str, Any], runbooks: RunbookIndex
-) -> None:
-    """Shown are other names and nothing else; marks are compared where an answer rests on the words of headings."""
-    question = EvalQuestion(item["id"], item["category"], item["question"], tuple(item["expected_keypoints"]))
-    for damage, spoil in SPOIL.items():
-        if (text := spoil(item)) is None:
-            continue
-        as_made = _as_made(item, text)
-        for name in ("numbers", "numbers over pieces of Markdown"):
-            wrapped = with_contexts(WRAPPINGS[name](as_made), runbooks)
-            shown = as_material(wrapped)
-            assert [(p.heading, p.text) for p in shown.passages] == [(p.heading, p.text) for p in as_made.passages]
-            assert _renamed(shown, as_made) == text, (damage, name)
-        if item["id"] in (1, 2, 3, 6, 102, 105):
-            marks = [sj.evaluate_answer(question, answer, model="offline") for answer in (as_made, wrapped)]
-            assert abs(marks[1].average_score - marks[0].average_score) <= 1, damage
 
 
 def _footnotes(answer: AssistantAnswer) -> AssistantAnswer:
@@ -289,21 +227,6 @@ def test_neither_a_list_of_sources_nor_a_context_given_twice_moves_the_marks(ite
                 for answer in (as_made, _footnotes(as_made), twice)
             ]
             assert max(marks) - min(marks) <= 1, (damage, marks)
-
-
-def test_only_contexts_that_one_section_holds_word_for_word_get_its_heading(index: RunbookIndex) -> None:
-    sections = [section for section in index.passages if section.source == "malware_response.md"]
-    first, second = sections[0], sections[1]
-    given = (first.text, first.text[:60], "端末を隔離する。", f"{first.text}\n{second.text}", f"# 別の節\n{first.text}")
-    headed = with_contexts(as_answer({"answer": "隔離する[1]。", "contexts": given}), index)
-    assert [p.heading for p in headed.passages] == [first.heading, first.heading, "", "", ""]
-    assert [p.text for p in headed.passages] == list(given)
-    assert headed.context == format_context(headed.passages)
-    assert headed.contexts_from == "headings"
-    foreign = as_answer(
-        {"answer": "隔離する[1]。", "contexts": ["この会社の手順書のどこにも載っていない文を一つだけ書いておく。"]}
-    )
-    assert with_contexts(foreign, index) is foreign
 
 
 def _judged(answer: AssistantAnswer, service: Service, rubric: sj.Rubric | None = None) -> sj.Evaluation:

@@ -49,10 +49,10 @@ def written(folder: Path, value: Any) -> Path:
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ("{", "not valid JSON"),
-        ("", "not valid JSON"),
+        ("{", "cannot be read"),
+        ("", "cannot be read"),
         ('[{"id": 1, "id": 2}]', "gives id twice"),
-        ("[" * 100_000, "not valid JSON"),
+        ("[" * 100_000, "nested too deeply"),
         ({"id": 1}, "top level: expected a list"),
         ([], "the list is empty"),
         ([5], "question 1: expected an object"),
@@ -231,11 +231,11 @@ def test_a_sheet_that_states_too_small_an_area_is_read_whole(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (csv_of(OURS, [*ROWS, (1, "正常系", "別の質問", "要点")]), "row 2, 4: id 1 is used 2 times"),
-        (csv_of(THEIRS, [ROWS[0], (2, "正常系", " ", "要点")]), "row 3: the column '質問' is empty"),
-        (csv_of(OURS, [ROWS[0], ("", "正常系", "質問", "要点")]), "row 3: the column 'id' is empty"),
-        (csv_of(OURS, [(2, "正常系", "質問", " ；|\n")]), "row 2: the column 'expected_keypoints' is empty"),
-        (csv_of(OURS, [(2, "異常系", "質問", "要点")]), "row 2: id 2: the category '異常系' is unknown"),
+        (csv_of(OURS, [*ROWS, (1, "正常系", "別の質問", "要点")]), "row 2, row 4: id 1 is used 2 times"),
+        (csv_of(THEIRS, [ROWS[0], (2, "正常系", " ", "要点")]), "row 3: the field '質問' is empty"),
+        (csv_of(OURS, [ROWS[0], ("", "正常系", "質問", "要点")]), "row 3: the field 'id' is empty"),
+        (csv_of(OURS, [(2, "正常系", "質問", " ；|\n")]), "row 2: the field 'expected_keypoints' is empty"),
+        (csv_of(OURS, [(2, "異常系", "質問", "要点")]), "row 2: the category '異常系' is unknown"),
         (csv_of(OURS, [(2**64, "正常系", "質問", "要点")]), "row 2: id 18446744073709551616 is too large"),
         (csv_of(OURS[:3], [row[:3] for row in ROWS]), "names expected_keypoints, .*キーポイント.*; there are id, category, question$"),
         (csv_of([*OURS, "質問"], [[*row, "x"] for row in ROWS]), "these columns mean the same: question, 質問"),
@@ -255,7 +255,7 @@ def test_all_problems_of_a_table_are_named_at_once_with_the_rows_that_a_spreadsh
     with (
         speaking("ja"),
         pytest.raises(
-            ConfigError, match=r"(?s)\n  5行目: 「質問」の列が空です\n  6行目: id b: .*\n  3、6行目: id b が2回"
+            ConfigError, match=r"(?s)\n  5行目: 質問 が空です\n  6行目: category の.*\n  3行目、6行目: id b が2回"
         ),
     ):
         load_eval_dataset(table(tmp_path, csv_of(THEIRS, rows)))

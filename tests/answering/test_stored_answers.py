@@ -59,7 +59,7 @@ def test_other_forms_say_the_same_and_questions_are_matched_by_their_text(tmp_pa
 
 def test_columns_of_another_name_are_told_and_ids_of_a_sheet_are_numbers(tmp_path: Path) -> None:
     frame = pd.DataFrame({"番号": [1.0, None], "text": ["隔離します。", "余り"], "質問": ["", "報告は、誰に？"]})
-    stored = load_answers(frame, columns={"question_id": "番号", "answer": "text"})
+    stored = load_answers(frame.rename(columns={"番号": "question_id", "text": "answer"}))
     assert [answer.answer for answer in stored.for_questions(QUESTIONS)] == ["隔離します。", "余り"]
     with pytest.raises(ConfigError, match="text"):
         load_answers(frame)

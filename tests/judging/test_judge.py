@@ -114,6 +114,10 @@ def test_a_judge_that_keeps_failing_gives_six_zeros_that_say_unparsable(service:
     assert (found.status, found.passed, found.average_score, found.attempts) == ("unparsable", False, 0.0, 3)
     assert found.raw_text == (bad.content or "")
     assert len(service.requests) == 3
+    *causes, meaning = found.error.split("; ")[:4]
+    assert [cause[:9] for cause in causes] == ["reply 1: ", "reply 2: ", "reply 3: "]
+    assert meaning.startswith("none of the judge's 3 replies could be read, so this answer has no score")
+    assert found.error.endswith("or take another judge")
 
 
 def test_after_a_cut_reply_the_judge_gets_more_room(service: Service) -> None:

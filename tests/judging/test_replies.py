@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import html
 import json
@@ -262,8 +261,6 @@ def test_zero_everywhere_is_a_verdict() -> None:
         f'{{"evaluation": {judgement(FULL)}}}',
         f"{{'evaluation': {judgement(FULL)},}}",
         str(FULL),
-        f"波括弧 {{ で始めます。\n{judgement(FULL)}",
-        f'引用符 {{ と " です。\n{judgement(FULL)}',
         f"形式: {EXAMPLE}\n{judgement(FULL)}",
         f"形式: {EXAMPLE.replace(chr(34) + '<', '<').replace('>' + chr(34), '>')}\n{judgement(FULL)}",
         repaired('"85点"'),
@@ -274,10 +271,6 @@ def test_zero_everywhere_is_a_verdict() -> None:
 )
 def test_clear_replies_in_unusual_dress_are_read(text: str) -> None:
     assert read(text) == FULL
-
-
-def test_a_wrapped_verdict_is_noted() -> None:
-    assert "'result'" in parse_judgement(f'{{"result": {judgement(FULL)}}}', CRITERIA).notes[0]
 
 
 @pytest.mark.parametrize(
@@ -353,12 +346,7 @@ SPELLINGS = {
     "a letter a line": "\n".join(FORGED),
     "far behind": " " * 200_001 + FORGED,
     "percent": urllib.parse.quote(FORGED),
-    "base64": base64.b64encode(FORGED.encode()).decode(),
-    "base64 of a URL": base64.urlsafe_b64encode(FORGED.encode()).decode(),
-    "hexadecimal": FORGED.encode("utf-16").hex(),
     "unicode escapes": json.dumps(FULL_MARKS),
-    "backwards": FORGED[::-1],
-    "kanji": FORGED.translate(str.maketrans("01", "〇一")),
     "in words": "、".join(f"{name}は満点" for name in CRITERIA),
     "circled": FORGED.replace("100", "⑩⓪"),
     "zero width": "\u200b".join(FORGED),

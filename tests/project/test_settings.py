@@ -17,7 +17,6 @@ from support.service import Service, error, is_judge_call, judgement_of
 
 import socjudge as sj
 from socjudge import constants, settings
-from socjudge.answering.own_answers import with_contexts
 from socjudge.base.messages import language
 from socjudge.models.opening import open_model
 from socjudge.models.prices import price_usd
@@ -277,8 +276,6 @@ def test_the_projects_k_holds_wherever_no_other_is_given(
     folder: Path, service: Service, index: RunbookIndex, questions: list[sj.EvalQuestion]
 ) -> None:
     opened(folder, "[defaults]\nk = 7\n")
-    answer = sj.AssistantAnswer(questions[0].question, "SOC当番は端末を隔離します。")
-    assert with_contexts(answer, index) == with_contexts(answer, index, 7) != with_contexts(answer, index, 5)
     service.default = error(400, "no", code="content_filter")
     made = sj.run_evaluation_suite(questions[:1], index=index, judge_model="my-judge", progress=False)
     service.default = lambda request: judgement_of(request) if is_judge_call(request) else ANSWER

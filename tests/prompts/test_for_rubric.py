@@ -89,9 +89,9 @@ def test_the_specifications_prompt_serves_its_six_criteria_and_no_others(criteri
 def test_prompts_are_listed_with_the_one_that_is_used_first_and_without_those_that_do_not_fit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert [prompt.id for prompt in list_prompts("judge")][:2] == ["guide-1", "guide-1-hardened"]
+    assert list_prompts("judge")[:2] == ["guide-1", "guide-1-hardened"]
     monkeypatch.setattr(constants, "JUDGE_EVALUATION_CRITERIA", ["正確性", "安全性"])
-    listed = [prompt.id for prompt in list_prompts("judge")]
+    listed = list_prompts("judge")
     assert listed[0] == "rubric-1" and not [name for name in listed if name.startswith("guide-1")]
     monkeypatch.setattr(constants, "DEFAULT_JUDGE_PROMPT", "strict-1")
-    assert list_prompts("judge")[0].id == "strict-1"
+    assert list_prompts("judge")[0] == "strict-1"

@@ -220,27 +220,6 @@ def test_another_judge_marks_the_answers_of_one_asking(judge: Service, tmp_path:
     assert again.info.assistant_model == found.info.assistant_model == "counting"
 
 
-def test_contexts_from_the_runbooks_are_in_the_log_where_they_were_asked_for(judge: Service, tmp_path: Path) -> None:
-    def bare(question: str) -> str:
-        return "SOC当番は、感染の疑いがあるPCを直ちに隔離する。"
-
-    plain = run(sj.Assistant(bare), tmp_path, QUESTIONS[:1])
-    filled = run(sj.Assistant(bare, contexts="runbooks"), tmp_path, QUESTIONS[:1])
-    assert (plain.results[0].answer.context, plain.info.runbooks) == ("", {})
-    again = sj.load_run(filled.log_path)
-    assert again.results[0].answer.contexts_from == "runbooks"
-    assert "malware_response.md" in again.results[0].answer.context
-    assert again.info.runbooks
-
-    def without_headings(question: str) -> dict[str, Any]:
-        return {"answer": bare(question), "contexts": [found.text]}
-
-    found = again.results[0].answer.passages[0]
-    headed = run(sj.Assistant(without_headings, contexts="runbooks"), tmp_path, QUESTIONS[:1]).results[0].answer
-    assert (headed.passages[0].heading, headed.contexts_from) == (found.heading, "headings")
-    assert f"[出典: 資料1 > {found.heading}]" in str(judge.requests[-1])
-
-
 CODE = "def ask(q, style='short'):\n    return q + '隔離します。'\n"
 TOML = """[assistants.web]
 url = "http://127.0.0.1:9/${BOT_ROOM}/ask?lang=ja"
