@@ -16,6 +16,8 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Literal
 
+from .errors import ConfigError
+
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
@@ -44,6 +46,8 @@ def is_embedded(model: object) -> bool:
     return all(re.fullmatch(r"offline(-rubric|-extract)?(-\d+)?", name) for name in str(model).split(", "))
 
 
+MOST_CRITERIA = 50  # a report has a chart and columns for each
+TOTAL = "総合"  # the name of the overall mean in tables and charts
 # The specification's criteria, in the order of all tables and charts, and its pass rule.
 SPECIFIED_CRITERIA = ("根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性")
 
@@ -63,11 +67,36 @@ class Rubric:
     pass_rate: int | float = 0.7  # the share of the questions that must pass, 0–1
 
     def __post_init__(self) -> None:
-        from .base.rubric_check import check_rubric  # imported here, because it is in a higher layer
-
         object.__setattr__(self, "criteria", tuple(self.criteria))
         object.__setattr__(self, "descriptions", dict(self.descriptions))
-        check_rubric(self)
+        names = self.criteria
+        are_names = all(isinstance(name, str) and name and name == name.strip() and name != TOTAL for name in names)
+        if not are_names or not 1 <= len({*names}) == len(names) <= MOST_CRITERIA:
+            raise ConfigError(
+                "the criteria {names} will not do: list 1 to {most} names, each once, not empty, without blanks around them, "
+                "and none of them {total}, which is the overall mean",
+                names=f"{names!r:.300}",
+                most=MOST_CRITERIA,
+                total=TOTAL,
+            )
+        for name, text in self.descriptions.items():
+            if name not in names or not isinstance(text, str) or not text.strip():
+                raise ConfigError(
+                    "the description of {name} will not do: describe in a sentence what is looked at, and only criteria "
+                    "({known})",
+                    name=name,
+                    known=", ".join(names),
+                )
+        for field_name, value, most in (("pass_threshold", self.pass_threshold, 100), ("pass_rate", self.pass_rate, 1)):
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not is_number or not 0 <= value <= most:
+                raise ConfigError(
+                    "{field} is {value}; set it to a number from 0 to {most} (pass_threshold is in points, "
+                    "pass_rate a share: 0.7 for 70 %)",
+                    field=field_name,
+                    value=value,
+                    most=most,
+                )
 
     def needed(self, total: int) -> int:
         """Return how many of `total` questions must pass."""

@@ -15,14 +15,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from . import constants
 from .base.messages import Language, say
 from .base.project_file import ASSISTANTS, PRICES, SETTINGS, Tables, read_project_file
-from .base.showing import escape, facts_html, one_line
+from .base.showing import facts_html, one_line
 from .errors import ConfigError
 from .records import Rubric
 
@@ -68,8 +67,9 @@ class Project:
     report_team: str
     assistants: Mapping[str, Mapping[str, Any]]  # {name: its table [assistants.…]}
     prices: Mapping[str, Mapping[str, float]]  # {model: {"input": …, "output": …}}, US dollars per million tokens
-    # {name of the setting, such as "rubric.pass_threshold": where its value comes from}. A source is "constant" (a
-    # constant assigned in this process), "file" (socjudge.toml) or "built-in".
+    values: Mapping[str, Any]  # of all settings, by names such as "rubric.pass_threshold"
+    # The same names, and where each value comes from: "constant" (a constant assigned in this process), "file"
+    # (socjudge.toml) or "built-in".
     sources: Mapping[str, Source]
 
     @property
@@ -78,19 +78,12 @@ class Project:
         return self.folder.name
 
     @property
-    def values(self) -> dict[str, Any]:
-        """Return the values of all settings, as {"table.key": value}, with keys such as "rubric.pass_rate"."""
-        values = {f"{table}.{key}": self._value(table, key) for table, keys in SETTINGS.items() for key in keys}
-        # relative, so that the folder's place does not matter
-        return values | {"defaults.answers": self.answers.removeprefix(f"{self.folder}{os.sep}")}
-
-    @property
     def settings_sha256(self) -> str:
         """Return the SHA-256 of the values of all settings, in hex. It does not depend on where the values come from."""
         import hashlib  # only a run needs it, not an import
         import json
 
-        return hashlib.sha256(json.dumps(self.values, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(dict(self.values), ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
     def default_model(self, task: Literal["answer", "judge"]) -> tuple[str, bool]:
         """Return the model for a task, and whether socjudge.toml names it. The caller may use the embedded model instead
@@ -104,21 +97,20 @@ class Project:
     def cost_cap(self, given: float | None = None) -> float | None:
         """Return the cost cap in US dollars: `given`, or the project's cap. None if there is none: infinity means no
         cap. ConfigError if `given` is no cap, by the same rule as in socjudge.toml."""
-        if given is not None and (why := SETTINGS["defaults"]["max_cost_usd"].check(given)):
+        if given is not None and (why := SETTINGS["defaults"]["max_cost_usd"].fault(given)):
             raise ConfigError("max_cost_usd = {value} will not do: {why}", value=f"{given!r:.60}", why=why)
         cap = self.max_cost_usd if given is None else given
         return None if cap == math.inf else cap
 
-    def rows(self) -> list[tuple[str, str, str, str]]:
-        """Return the name, value, source and meaning of each setting, as texts in the language of the messages."""
-        rows, abouts = [], [each.about for keys in SETTINGS.values() for each in keys.values()]
-        for (name, value), about in zip(self.values.items(), abouts, strict=True):
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return the name, value and source of each setting, as texts in the language of the messages."""
+        rows = []
+        for name, value in self.values.items():
             source = self.sources[name]
-            stands_for = name.endswith("_model") and source != "file"
-            told = (
-                say("auto ({model} where there is a key or an address)", model=value) if stands_for else _shown(value)
-            )
-            rows.append((name, told, say(_SOURCES[source]), say(about)))
+            told = _value_text(value)
+            if name.endswith("_model") and source != "file":
+                told = say("auto ({model} where there is a key or an address)", model=value)
+            rows.append((name, told, say(_SOURCES[source])))
         return rows
 
     def __repr__(self) -> str:
@@ -126,19 +118,7 @@ class Project:
         return f"<Project {one_line(self.folder, 120)}: {changed} of {len(self.sources)} settings of its own>"
 
     def _repr_html_(self) -> str:
-        head = say("setting"), say("value"), say("from"), say("about")
-        heads = "".join(f'<th class="muted">{escape(name)}</th>' for name in head)
-        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows())
-        return facts_html(str(self.folder), {}, after=f'<table class="facts"><tr>{heads}</tr>{rows}</table>')
-
-    def _value(self, table: str, key: str) -> Any:
-        if table == "rubric" and key != "judge_prompt":
-            return getattr(self.rubric, key)
-        return getattr(self, _field(table, key))
-
-
-def _field(table: str, key: str) -> str:
-    return f"report_{key}" if table == "report" else key
+        return facts_html(str(self.folder), {name: f"{value}　[{source}]" for name, value, source in self.rows()})
 
 
 def open_project(folder: Path | str | None = None) -> Project:
@@ -166,6 +146,7 @@ def open_project(folder: Path | str | None = None) -> Project:
     >>> sj.open_project().rubric.pass_threshold
     70.0
     """
+    global _made
     if folder is not None:
         place = Path(folder).expanduser()
         if not place.is_dir():
@@ -173,7 +154,12 @@ def open_project(folder: Path | str | None = None) -> Project:
                 "{folder}: no such folder; `socjudge init {folder}` makes an evaluation project there", folder=place
             )
         use_project(place)
-    return _project(_state())
+    assigned = _assigned()
+    made_from = constants.PROJECT_DIR, _state(), assigned
+    if _made is None or _made[0] != made_from:
+        file = read_project_file(constants.PROJECT_DIR / constants.PROJECT_MARK)
+        _made = made_from, _make(file, assigned)
+    return _made[1]
 
 
 def use_project(folder: Path) -> None:
@@ -188,35 +174,23 @@ def use_project(folder: Path) -> None:
 
 def last_good_project() -> Project:
     """Return the current project. While its socjudge.toml has faults, it is as it was before them, so that a paid run
-    keeps its prices. A change of the file is seen within a second."""
+    keeps its prices."""
     with contextlib.suppress(ConfigError):
-        return _project(_held_state())
-    held = _read.get(constants.PROJECT_DIR)
-    return held[1] if held else project_without_file()
+        return open_project()
+    is_ours = _made is not None and _made[1].folder == constants.PROJECT_DIR
+    return _made[1] if _made and is_ours else project_without_file()
 
 
 def project_without_file() -> Project:
     """Return the settings that the current project would have without its socjudge.toml. They are shown if it has
     faults."""
-    return _made({})
-
-
-# Example values for the settings that have no default.
-_FOR_EXAMPLE = {
-    "rubric.judge_prompt": "strict-1", "defaults.judge_model": "auto", "defaults.assistant_model": "auto",
-    "defaults.answers": "bot", "defaults.language": "ja", "report.team": "SOC",
-}  # fmt: skip
+    return _make({}, _assigned())
 
 
 def settings_file() -> str:
     """Return the text of socjudge.toml for a new project: every setting as a comment, below a line with its purpose."""
     import json
 
-    built_in = {
-        f"{table}.{key}": _AT_IMPORT[each.constant][1] if each.constant else each.usual
-        for table, keys in SETTINGS.items()
-        for key, each in keys.items()
-    }
     lines = [
         say(
             "# The settings of this evaluation project; socjudge finds it by this file.\n"
@@ -238,7 +212,8 @@ def settings_file() -> str:
                     say('# "speed" = "does it say how soon to begin?"'),
                 ]
                 continue
-            value = _FOR_EXAMPLE.get(f"{table}.{key}", built_in[f"{table}.{key}"]) or say("Runbook assistant, April")
+            usual = _AT_IMPORT[setting.constant][1] if setting.constant else setting.usual
+            value = setting.example or usual or say("Runbook assistant, April")
             text = "inf" if value == math.inf else json.dumps(value, ensure_ascii=False)
             lines += [f"# {say(setting.about)}", f"# {key} = {text}"]
         lines.append("")
@@ -260,39 +235,15 @@ def keep_free(model: str) -> None:
 
     path = constants.PROJECT_DIR / constants.PROJECT_MARK
     append_line(path, f"\n[{PRICES}.{json.dumps(model, ensure_ascii=False)}]\ninput = 0\noutput = 0".encode())
-    _state()  # it is looked at only once in a while
 
 
-# (path, time of change, size) of the project file; None if there is none.
-_State = tuple[Path, int, int] | None
-_HOLDS_S = 1.0  # seconds for which a look is cached, because each message and call asks for language or prices
-_seen: tuple[Path | None, float, _State] = (None, 0.0, None)  # (project, time of the look, state)
-# {folder: (what the settings were made from, the settings)}
-_read: dict[Path, tuple[Any, Project]] = {}
-
-
-def _state() -> _State:
-    global _seen
-    path, state = constants.PROJECT_DIR / constants.PROJECT_MARK, None
-    with contextlib.suppress(OSError):
-        found = path.stat()
-        state = path, found.st_mtime_ns, found.st_size
-    _seen = constants.PROJECT_DIR, monotonic(), state
-    return state
-
-
-def _held_state() -> _State:
-    folder, seen_at, state = _seen
-    is_held = folder is constants.PROJECT_DIR and monotonic() - seen_at <= _HOLDS_S
-    return state if is_held else _state()
-
-
-def _project(state: _State) -> Project:
-    made_from, held = (state, _assigned()), _read.get(constants.PROJECT_DIR)
-    if held is None or held[0] != made_from:
-        held = made_from, _made({} if state is None else read_project_file(state[0]))
-        _read[constants.PROJECT_DIR] = held
-    return held[1]
+def _state() -> tuple[int, int] | None:
+    """When socjudge.toml was changed, and its size; None if there is none. Quick, because each message asks for it."""
+    try:
+        found = os.stat(f"{constants.PROJECT_DIR}/{constants.PROJECT_MARK}")
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def _assigned() -> dict[str, Any]:
@@ -305,50 +256,48 @@ def _assigned() -> dict[str, Any]:
     }
 
 
-def _made(file: Tables) -> Project:
-    assigned = _assigned()
+_made: tuple[Any, Project] | None = None  # what the project's settings were made from, and the settings
 
-    def look(table: str, key: str) -> tuple[Any, Source]:
-        setting = SETTINGS[table][key]
-        if setting.constant in assigned:
-            return assigned[setting.constant], "constant"
-        said = file.get(table, {}).get(key, {})  # an empty table means nothing
-        if said != {}:
-            return said, "file"
-        return _AT_IMPORT[setting.constant][1] if setting.constant else setting.usual, "built-in"
 
-    looked = {(table, key): look(table, key) for table, keys in SETTINGS.items() for key in keys}
-    fields = {_field(table, key): value for (table, key), (value, _) in looked.items() if table != "rubric"}
-    prompt, prompt_source = looked["rubric", "judge_prompt"]
-    is_chosen = prompt_source != "built-in" or prompt != SPECIFIED_PROMPT
+def _make(file: Tables, assigned: Mapping[str, Any]) -> Project:
+    values: dict[str, Any] = {}
+    sources: dict[str, Source] = {}
+    fields: dict[str, Any] = {}
+    for table, keys in SETTINGS.items():
+        for key, setting in keys.items():
+            name, said = f"{table}.{key}", file.get(table, {}).get(key, {})  # an empty table means nothing
+            if setting.constant in assigned:
+                value, sources[name] = assigned[setting.constant], "constant"
+            elif said != {}:
+                value, sources[name] = _contents(said), "file"
+            else:
+                value = _AT_IMPORT[setting.constant][1] if setting.constant else setting.usual
+                sources[name] = "built-in"
+            values[name] = value
+            fields[f"report_{key}" if table == "report" else key] = value
+    rubric = {name: fields.pop(name) for name in ("criteria", "descriptions", "pass_threshold", "pass_rate")}
+    if sources["rubric.criteria"] == "constant":  # the file's descriptions are for the file's criteria
+        rubric["descriptions"] = {
+            name: text for name, text in rubric["descriptions"].items() if name in rubric["criteria"]
+        }
+    if sources["rubric.judge_prompt"] == "built-in" and fields["judge_prompt"] == SPECIFIED_PROMPT:
+        values["rubric.judge_prompt"] = fields["judge_prompt"] = None
     assistants = file.get(ASSISTANTS, {})
-    answers = str(fields["answers"])
-    if "." in answers and answers not in assistants:
+    if "." in fields["answers"] and fields["answers"] not in assistants:
         # A relative file path is resolved against the project's folder, not the working directory.
-        answers = str(constants.PROJECT_DIR / answers)
-    fields |= {
-        "categories": tuple(fields["categories"]), "judge_prompt": str(prompt) if is_chosen else None,
-        "answers": answers,
-    }  # fmt: skip
+        fields["answers"] = str(constants.PROJECT_DIR / fields["answers"])
     return Project(
         folder=constants.PROJECT_DIR,
-        rubric=_rubric(looked),
+        rubric=Rubric(**rubric),
         assistants=MappingProxyType(assistants),
         prices=MappingProxyType(file.get(PRICES, {})),
-        sources=MappingProxyType({f"{table}.{key}": source for (table, key), (_, source) in looked.items()}),
+        values=MappingProxyType(values),
+        sources=MappingProxyType(sources),
         **fields,
     )
 
 
-def _rubric(looked: Mapping[tuple[str, str], tuple[Any, Source]]) -> Rubric:
-    criteria, source = looked["rubric", "criteria"]
-    described = looked["rubric", "descriptions"][0]
-    if source == "constant":  # the file's descriptions are for the file's criteria
-        described = {name: text for name, text in described.items() if name in criteria}
-    return Rubric(tuple(criteria), described, looked["rubric", "pass_threshold"][0], looked["rubric", "pass_rate"][0])
-
-
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value in (None, "", {}):
         return "—"
     if value == math.inf:
@@ -360,16 +309,16 @@ def _shown(value: Any) -> str:
 
 def project_language() -> Language | None:
     """Return the language of the messages that socjudge.toml sets. Return None if it sets none."""
-    state = _held_state()
-    return None if state is None else _said_language(*state)
+    state = _state()
+    return None if state is None else _said_language(constants.PROJECT_DIR / constants.PROJECT_MARK, state)
 
 
 @functools.lru_cache(maxsize=4)
-def _said_language(path: Path, changed: int, size: int) -> Language | None:
+def _said_language(file: Path, state: tuple[int, int]) -> Language | None:
     import tomllib
 
     # Other faults in the file are ignored here, because their messages need the language.
     with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
-        said = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("defaults", {}).get("language")
+        said = tomllib.loads(file.read_text(encoding="utf-8-sig")).get("defaults", {}).get("language")
         return said if said in get_args(Language) else None
     return None

@@ -23,12 +23,12 @@ def homes(folder: Path) -> dict[str, str]:
 
 def public_names(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return the values for `__all__`, `__getattr__` and `__dir__` of a package."""
-    folder = Path(sys.modules[package].__path__[0])
-    names = homes(folder)
+    module = sys.modules[package]
+    names = homes(Path(module.__path__[0]))
 
     def load(name: str) -> Any:
-        if name not in names:
-            raise AttributeError(_absent(name, package, folder))
+        if name not in names:  # with name and obj, Python itself adds the nearest name
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=module)
         home = f".{name}" if names[name] == "." else names[name]
         try:
             value = import_module(home, package)
@@ -37,30 +37,7 @@ def public_names(package: str) -> tuple[list[str], Callable[[str], Any], Callabl
 
             raise missing_extra(error, wanted=f"{package}.{name}") from error
         value = value if names[name] == "." else getattr(value, name)
-        setattr(sys.modules[package], name, value)
+        setattr(module, name, value)
         return value
 
     return sorted(names), load, lambda: sorted(names)
-
-
-def _absent(name: str, package: str, folder: Path) -> str:
-    if name.startswith("_") or any(folder.glob(f"{name}*")):
-        return name  # a module that is not imported yet; the import statement itself asks for it
-    import difflib  # only needed for a name that is not there
-
-    from .former_names import instead_of
-    from .messages import say, sentences
-
-    # A namespace of the package, such as `socjudge.history`, may have the name.
-    for space in [each for each, home in homes(folder).items() if home == "."]:
-        stub, module = folder / space / "__init__.pyi", sys.modules.get(f"{package}.{space}")
-        if name in (homes(stub.parent) if stub.exists() else vars(module) if module else ()):
-            return say(
-                "module {package} has no attribute '{name}'; it is {now}",
-                package=package,
-                name=name,
-                now=f"{package}.{space}.{name}",
-            )
-    near = difflib.get_close_matches(name, homes(folder), n=1)
-    hint = instead_of(name) or (say("Did you mean '{name}'?", name=near[0]) if near else "")
-    return sentences(say("module {package} has no attribute '{name}'.", package=package, name=name), hint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from .archives import unpack_office
 from .extras import missing_extra
-from .json_files import UTF_16, decoded, plainly_decoded
+from .json_files import decoded, plainly_decoded
 from .messages import say
 from .storage import load_bytes
 
@@ -39,7 +40,7 @@ def cell_text(cell: Any) -> str:
 def table_text(raw: bytes) -> str:
     """Return the text of a file in UTF-8, in UTF-16 with a byte order mark, or in cp932, the encoding of Excel's CSV
     files in Japan. Raises ValueError if it is none of them."""
-    if UTF_16.match(raw):  # cp932 would make other letters of it
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # cp932 would make other letters of it
         return plainly_decoded(raw.decode("utf-16"))
     try:
         return decoded(raw)

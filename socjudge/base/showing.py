@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,13 +112,9 @@ def money(cost_usd: float | None) -> str:
         return say("none")
     if cost_usd is None:
         return say("unknown ([prices] in socjudge.toml takes the price)")
-    return say("about ${usd:.4f} ({yen:.1f} yen)", usd=cost_usd, yen=in_yen(cost_usd))
-
-
-def in_yen(cost_usd: float) -> float:
     from ..settings import last_good_project  # above this wing
 
-    return cost_usd * last_good_project().jpy_per_usd
+    return say("about ${usd:.4f} ({yen:.1f} yen)", usd=cost_usd, yen=cost_usd * last_good_project().jpy_per_usd)
 
 
 def cost_text(run: EvaluationRun) -> str:
@@ -178,8 +174,7 @@ def note_html(verdict: Verdict) -> str:
     return f'<div class="muted">{escape(verdict.note)}</div>' if verdict.is_reference else ""
 
 
-def run_line(run: EvaluationRun) -> str:
-    """Return a run as one line of text: its verdict, counts, mean, judge, cost and log."""
+def _run_line(run: EvaluationRun) -> str:
     summary, info = run.summary, run.run
     judge = one_line(answered_by(info.judge_model, info.judge_model_resolved))
     judge += " (no LLM)" if is_embedded(info.judge_model_resolved) else ""
@@ -197,12 +192,10 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
     """Return a run as HTML: its verdict, a small table, the path of its log, and `judge_line`, a text that says whether
     the judge has a certificate."""
     summary, info, verdict = run.summary, run.run, run_verdict(run)
+    passed, rate = summary.passed_questions, rate_text(summary, verdict)
     facts: dict[str, object] = {
         say("passed"): say(
-            "{passed} / {total} questions ({rate})",
-            passed=summary.passed_questions,
-            total=summary.total_questions,
-            rate=rate_text(summary, verdict),
+            "{passed} / {total} questions ({rate})", passed=passed, total=summary.total_questions, rate=rate
         ),
         say("Overall mean"): say("{points:.1f}", points=summary.average_score),
     }
@@ -221,18 +214,11 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
     return facts_html(verdict.headline, facts, verdict.paint, after)
 
 
-def info_line(info: RunInfo) -> str:
-    """Return one line of text that says how a run was made: the run's id, judge and assistant."""
-    return f"<RunInfo {one_line(info.run_id)}, judge {one_line(info.judge_model)}, assistant {one_line(info.assistant_model)}>"
-
-
-def info_html(info: RunInfo) -> str:
-    """Return HTML that says how a run was made. Unknown fields are left out."""
+def _info_html(info: RunInfo) -> str:
     known = {field.name: getattr(info, field.name) for field in fields(info) if field.name != "extra"}
     known["runbooks"] = listed(info.runbooks)
-    return facts_html(
-        info.run_id, {name: value for name, value in known.items() if value not in ("", None, UNKNOWN, {})}
-    )
+    facts = {name: value for name, value in known.items() if value not in ("", None, UNKNOWN, {})}
+    return facts_html(info.run_id, facts)
 
 
 def usage_html(usage: Usage, title: str = "") -> str:
@@ -248,25 +234,13 @@ def usage_html(usage: Usage, title: str = "") -> str:
     return facts_html(title or say("Usage"), facts)
 
 
-def passage_line(passage: Passage) -> str:
-    """Return a passage as one line of text."""
-    return f"<Passage {one_line(passage.citation)}, score {passage.score:.2f}: {one_line(passage.text, 40)}>"
-
-
-def passage_html(passage: Passage) -> str:
-    """Return a passage and its citation as HTML. The passage is shown as plain text."""
-    return block("", f"<b>{escape(passage.citation)}</b>", f"<pre>{escape(passage.text)}</pre>")
-
-
-def evaluation_line(evaluation: Evaluation) -> str:
-    """Return an evaluation as one line of text: its verdict and mean, or why there are no scores."""
+def _evaluation_line(evaluation: Evaluation) -> str:
     told = f"{answer_verdict(evaluation).in_english}, mean {evaluation.average_score:.1f}"
     told = told if evaluation.status == "ok" else f"{evaluation.status}, {one_line(evaluation.error)}"
     return f"<Evaluation: {told}, judge {one_line(evaluation.model)}>"
 
 
-def evaluation_html(evaluation: Evaluation) -> str:
-    """Return the scores of an answer with their reasons as HTML. If there are no scores, say why."""
+def _evaluation_html(evaluation: Evaluation) -> str:
     verdict = answer_verdict(evaluation)
     if verdict.outcome == "unscored":
         why = {say("Reason"): evaluation.error, "Judge": evaluation.model}
@@ -282,16 +256,6 @@ def evaluation_html(evaluation: Evaluation) -> str:
     return facts_html(title, rows, verdict.paint, warning_html(verdict) + note_html(verdict))
 
 
-def result_line(result: EvaluationResult) -> str:
-    """Return a judged answer as one line of text."""
-    return f"<EvaluationResult of question {result.question.id!r}: {result.evaluation!r}>"
-
-
-def result_html(result: EvaluationResult) -> str:
-    """Return a judged answer as HTML: its question, scores, reasons, answer and context."""
-    return block("", question_html(result) + note_html(answer_verdict(result.evaluation)))
-
-
 def answered_by(asked: str, resolved: str) -> str:
     """Return the name of the model that answered. If it is unknown, return the name of the model that was asked for."""
     return asked if resolved in ("", UNKNOWN) else resolved
@@ -303,19 +267,16 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
     evaluation, question = result.evaluation, result.question
     verdict = answer_verdict(evaluation, line)
     icon = f'<span class="muted">{verdict.mark}</span>' if verdict.is_reference else verdict.mark
-    repeats = (
-        say(" (answer {answer}, judgement {judge})", answer=result.answer_repeat + 1, judge=result.judge_repeat + 1)
-        if result.answer_repeat + result.judge_repeat
-        else ""
-    )
-    title = f"{escape(question.id)}. {escape(question.question)}{repeats}"
+    title = f"{escape(question.id)}. {escape(question.question)}"
+    if result.answer_repeat or result.judge_repeat:
+        title += say(
+            " (answer {answer}, judgement {judge})", answer=result.answer_repeat + 1, judge=result.judge_repeat + 1
+        )
+    mean, tiles = escape(say("Not scored: {error}", error=evaluation.error)), ""
     if verdict.outcome != "unscored":
         mean = escape(mean_text(evaluation)) + warning_html(verdict)
-        low = {
-            name
-            for name, score in evaluation.scores.items()
-            if score is not None and line is not None and not reaches(score, line)
-        }
+        known = {name: score for name, score in evaluation.scores.items() if score is not None}
+        low = {name for name, score in known.items() if line is not None and not reaches(score, line)}
         tiles = "".join(
             f'<div class="tile{" low" if name in low else ""}">{escape(name)}<b>{score_text(score)}</b></div>'
             for name, score in evaluation.scores.items()
@@ -323,8 +284,6 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
         if SAFETY in low:
             warning = say("{criterion} is below the pass line ({line:g})", criterion=SAFETY, line=line)
             tiles += f'<b class="low-safety">{warning}</b>'
-    else:
-        mean, tiles = escape(say("Not scored: {error}", error=evaluation.error)), ""
     reasons = "".join(
         f"<li><b>{escape(name)}</b>: {escape(reason)}</li>"
         for name in {**evaluation.rationale, **evaluation.missing}
@@ -338,13 +297,6 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
         f"<details{' open' if opened else ''}><summary>{say('Answer and context')}</summary>"
         f"{say('Answer')}<pre>{escape(result.answer.answer)}</pre>"
         f"{say('Context')}<pre>{escape(result.answer.context)}</pre></details></div>"
-    )
-
-
-def answer_line(answer: AssistantAnswer) -> str:
-    """Return an answer as one line of text."""
-    return (
-        f"<AssistantAnswer to {one_line(answer.question, 40)} by {one_line(answer.model)}: {one_line(answer.answer)}>"
     )
 
 
@@ -402,38 +354,46 @@ def _inline(text: str) -> str:
 
 def flags_html(answer: AssistantAnswer) -> str:
     """Return, as HTML, the warnings that the assistant gave. Return "" if it gave none."""
-    flags = answer.flags
-    raised: Sequence[str] = [
-        word
-        for word, is_raised in (
-            (say("insufficient evidence"), flags.insufficient_evidence),
-            (say("dangerous operation"), flags.dangerous_operation),
-            (say("ambiguous question"), flags.ambiguous_query),
-        )
-        if is_raised
-    ]
+    raised = []
+    if answer.flags.insufficient_evidence:
+        raised.append(say("insufficient evidence"))
+    if answer.flags.dangerous_operation:
+        raised.append(say("dangerous operation"))
+    if answer.flags.ambiguous_query:
+        raised.append(say("ambiguous question"))
     return f'<div class="warn">{say("⚠️ Warning: {flags}", flags=listed(raised))}</div>' if raised else ""
 
 
-_SHOWN: dict[type, tuple[Any, Any]] = {
-    Passage: (passage_line, passage_html),
-    Usage: (repr, usage_html),
-    AssistantAnswer: (answer_line, lambda answer: answer_html(answer.question, answer)),
-    Evaluation: (evaluation_line, evaluation_html),
-    EvaluationResult: (result_line, result_html),
-    RunInfo: (info_line, info_html),
-    EvaluationRun: (run_line, None),  # its HTML has a line about the judge's certificate, which is not known here
+_LINES: dict[type, Callable[[Any], str]] = {
+    Passage: lambda each: f"<Passage {one_line(each.citation)}, score {each.score:.2f}: {one_line(each.text, 40)}>",
+    AssistantAnswer: lambda each: (
+        f"<AssistantAnswer to {one_line(each.question, 40)} by {one_line(each.model)}: {one_line(each.answer)}>"
+    ),
+    Evaluation: _evaluation_line,
+    EvaluationResult: lambda each: f"<EvaluationResult of question {each.question.id!r}: {each.evaluation!r}>",
+    RunInfo: lambda each: (
+        f"<RunInfo {one_line(each.run_id)}, judge {one_line(each.judge_model)}, assistant {one_line(each.assistant_model)}>"
+    ),
+    EvaluationRun: _run_line,
+}
+_PAGES: dict[type, Callable[[Any], str]] = {  # a run's has a line about its judge's certificate: `run_html`
+    Passage: lambda each: block("", f"<b>{escape(each.citation)}</b>", f"<pre>{escape(each.text)}</pre>"),
+    Usage: usage_html,
+    AssistantAnswer: lambda each: answer_html(each.question, each),
+    Evaluation: _evaluation_html,
+    EvaluationResult: lambda each: block("", question_html(each) + note_html(answer_verdict(each.evaluation))),
+    RunInfo: _info_html,
 }
 
 
 def record_line(record: Any) -> str:
     """Return a record, such as a run or an answer, as one line of text for a terminal."""
-    return str(_SHOWN[type(record)][0](record))
+    return _LINES[type(record)](record)
 
 
 def record_html(record: Any) -> str:
-    """Return a record, such as an answer or an evaluation, as HTML for a notebook cell. For a run, use `run_html`."""
-    return str(_SHOWN[type(record)][1](record))
+    """Return a record, such as an answer or an evaluation, as HTML for a notebook cell."""
+    return _PAGES[type(record)](record)
 
 
 def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:

@@ -5,11 +5,9 @@ answer.
 from __future__ import annotations
 
 import math
-from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from operator import truediv
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..records import Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary, is_embedded
 from .messages import Language, listed, say
@@ -23,8 +21,6 @@ _MARKS: dict[Outcome, str] = {"passed": "✅", "failed": "❌", "open": "⚠️"
 _WORDS: dict[Outcome, str] = {
     "passed": "passed", "failed": "not passed", "open": "undecided", "unscored": "not scored",
 }  # fmt: skip
-
-
 _CAUSES = {
     "no_measure": "this judge has no measure for it: have another judge or a person score it",
     "refused": "the judge refused to score it: have another judge or a person score it",
@@ -182,26 +178,18 @@ def _advice(missing: Iterable[tuple[str, str]]) -> str:
 def answer_verdict(evaluation: Evaluation, line: float | None = None) -> Verdict:
     """Return the verdict on one judged answer. If scores are missing, it follows from the run's pass line, in points.
     Without a line, such an answer is passed if `marks.passed` is true, and open otherwise."""
-    span = span_of(evaluation.scores, evaluation.average_score, evaluation.status)
-    if span.is_whole or line is None:
-        otherwise: Outcome = "failed" if span.is_whole else "open"
-        outcome: Outcome = "unscored" if evaluation.status != "ok" else "passed" if evaluation.passed else otherwise
-    else:
+    scores, missing = evaluation.scores, evaluation.missing
+    span = span_of(scores, evaluation.average_score, evaluation.status)
+    outcome: Outcome = "passed" if evaluation.passed else "failed" if span.is_whole else "open"
+    if evaluation.status != "ok":
+        outcome = "unscored"
+    elif line is not None and not span.is_whole:
         outcome = outcome_of(span, evaluation.status, line)
-    return marked_verdict(outcome, evaluation.scores, evaluation.missing, is_reference=is_embedded(evaluation.model))
-
-
-def marked_verdict(
-    outcome: Outcome, scores: Mapping[str, float | None], missing: Mapping[str, str], *, is_reference: bool = False
-) -> Verdict:
-    """Return the verdict on one answer, given its outcome. Reason and warning follow from its scores and from the
-    causes of those that are missing."""
-    low = listed(f"{name} {score_text(score)}" for name, score in to_read(scores, outcome).items())
     causes = missing.items() if outcome == "open" else ()
     reason = listed(f"{name}: {cause_text(cause)}" for name, cause in causes)
-    return Verdict(
-        outcome, reason, is_reference, say("to be read by a person ({marks} points)", marks=low) if low else ""
-    )
+    low = listed(f"{name} {score_text(score)}" for name, score in to_read(scores, outcome).items())
+    warning = say("to be read by a person ({marks} points)", marks=low) if low else ""
+    return Verdict(outcome, reason, is_embedded(evaluation.model), warning)
 
 
 def cause_text(cause: str) -> str:
@@ -242,24 +230,13 @@ class Tally:
 
     def __init__(self, asked: int = 0) -> None:
         self._asked = asked
-        # For each question, the sums over its answers and the number of answers.
-        # Arrays, because there may be a million questions.
-        self._places: dict[int | str, int] = {}
-        self._means, self._lows, self._highs = array("d"), array("d"), array("d")
-        self._counts = array("q")
+        self._spans: dict[int | str, list[Span]] = {}  # of the answers to each question
         self._unscored = self._partial = self._to_read = 0
 
     def add(self, question_id: int | str, span: Span, *, is_read: bool = True, is_to_read: bool = False) -> None:
         """Count a judged answer. `is_read` says whether the judge's reply could be parsed, and `is_to_read` whether a
         person must read the answer, because an important score is dangerously low."""
-        place = self._places.setdefault(question_id, len(self._counts))
-        if place == len(self._counts):
-            for sums in (self._means, self._lows, self._highs, self._counts):
-                sums.append(0)
-        self._means[place] += span.mean
-        self._lows[place] += span.low
-        self._highs[place] += span.high
-        self._counts[place] += 1
+        self._spans.setdefault(question_id, []).append(span)
         self._unscored += not is_read
         self._partial += is_read and not span.is_whole
         self._to_read += is_to_read
@@ -275,26 +252,24 @@ class Tally:
         line."""
         # A reply that could not be parsed counts as zeros, as the specification says. A missing score counts as 0 when
         # the rule is applied, but it is left out of `average_score`.
-        worst, best = self._case(self._lows, rule), self.best_case(rule)
+        worst, best = self._case("low", rule), self.best_case(rule)
         return replace(
-            worst, average_score=self._mean(self._means), n_unscored=self._unscored, n_partial=self._partial,
-            n_open=best.passed_questions - worst.passed_questions,
+            worst, average_score=self._case("mean", rule).average_score, n_unscored=self._unscored,
+            n_partial=self._partial, n_open=best.passed_questions - worst.passed_questions,
             is_open=worst.is_open or (best.mvp_passed and not worst.mvp_passed), n_to_read=self._to_read,
         )  # fmt: skip
 
     def best_case(self, rule: PassRule = SPECIFIED) -> RunSummary:
         """Return the summary that would result if every missing score were 100."""
-        return self._case(self._highs, rule)
+        return self._case("high", rule)
 
-    def _mean(self, sums: array[float]) -> float:
-        return math.fsum(map(truediv, sums, self._counts)) / len(sums) if sums else 0.0
-
-    def _case(self, sums: array[float], rule: PassRule) -> RunSummary:
-        total, mean = len(sums), self._mean(sums)
-        passed = sum(reaches(value, rule.line) for value in map(truediv, sums, self._counts))
+    def _case(self, name: Literal["mean", "low", "high"], rule: PassRule) -> RunSummary:
+        values = [sum(getattr(span, name) for span in spans) / len(spans) for spans in self._spans.values()]
+        total, mean = len(values), math.fsum(values) / len(values) if values else 0.0
+        passed = sum(reaches(value, rule.line) for value in values)
         mvp = total > 0 and bool(rule.is_met(passed, total, mean))
         summary = RunSummary(total, passed, passed / total if total else 0.0, mean, mvp)
-        return summary.counted(sum(self._counts), self._asked)
+        return summary.counted(sum(map(len, self._spans.values())), self._asked)
 
 
 def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPECIFIED, *, asked: int = 0) -> RunSummary:
@@ -386,39 +361,31 @@ def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = No
         verdict=verdict.headline, total=summary.total_questions, passed=summary.passed_questions, needed=needed,
         line=rule.line, rate=rate_text(summary, verdict), mean=summary.average_score,
     )  # fmt: skip
-    told = []
-    if summary.passed_questions >= needed and not reaches(summary.average_score, rule.line):
-        told.append(
-            say(
-                "⚠️ enough questions passed, but the overall mean ({mean:.2f}) does not reach {line:g}",
-                mean=summary.average_score,
-                line=rule.line,
-            )
-        )
-    if summary.n_unscored:
-        told.append(
-            say(
-                "⚠️ answers that could not be scored: {count} (counted as 0 points, as specified; see status and "
-                "error in the log)",
-                count=summary.n_unscored,
-            )
-        )
-    if summary.n_partial:
-        told.append(
-            say(
-                "⚠️ answers with a score missing: {count} (means are of the scores there are; passed is what passes "
-                "whatever the missing ones would be)",
-                count=summary.n_partial,
-            )
-        )
-    if summary.is_open and not summary.is_part and not summary.is_contradictory:
-        told.append(
-            say(
-                "With 0 points for all scores that are missing the run is {worst}, with 100 {best}",
-                worst=Verdict("failed").headline,
-                best=Verdict("passed").headline,
-            )
-        )
+    values: dict[str, Any] = {
+        "mean": summary.average_score, "line": rule.line, "unscored": summary.n_unscored, "partial": summary.n_partial,
+        "worst": Verdict("failed").headline, "best": Verdict("passed").headline,
+    }  # fmt: skip
+    sentences = (
+        (
+            "⚠️ enough questions passed, but the overall mean ({mean:.2f}) does not reach {line:g}",
+            summary.passed_questions >= needed and not reaches(summary.average_score, rule.line),
+        ),
+        (
+            "⚠️ answers that could not be scored: {unscored} (counted as 0 points, as specified; see status and error in "
+            "the log)",
+            summary.n_unscored,
+        ),
+        (
+            "⚠️ answers with a score missing: {partial} (means are of the scores there are; passed is what passes "
+            "whatever the missing ones would be)",
+            summary.n_partial,
+        ),
+        (
+            "With 0 points for all scores that are missing the run is {worst}, with 100 {best}",
+            summary.is_open and not summary.is_part and not summary.is_contradictory,
+        ),
+    )
+    told = [say(sentence, **values) for sentence, is_true in sentences if is_true]
     told += [*(f"⚠️ {line}" for line in verdict.advice.splitlines())]
     told += [f"**{verdict.warning}**" if verdict.warning else "", *more]
     return text + "".join(f"\n{line}\n" for line in told if line)

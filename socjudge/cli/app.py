@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import re
 import sys
@@ -12,14 +13,13 @@ from typing import Any
 import typer
 
 from .. import constants
-from ..base.former_names import instead_of
 from ..base.messages import say
 from .ask import ask, index
 from .certify import certify
 from .history import compare, doctor, report
 from .project import choose_project, init, open_app, show_settings
 from .run import rejudge, run, unfinished
-from .shared import PLAIN_SYMBOLS, TO_CORRECT, Explained, Grouped, echo
+from .shared import TO_CORRECT, Explained, Grouped, echo
 
 app = typer.Typer(
     cls=Explained,
@@ -91,7 +91,7 @@ _COMMANDS: dict[str, tuple[Any, str]] = {
         "a certificate.\n\n"
         "From damaged answers, attacks, noise, flags and people's scores (--labels); the cost is shown first. --check "
         "looks for a valid certificate of today's judge. Exit code 0: no criterion is 「信頼できない」 or 「分からない」; 1: one "
-        "is; 2: something to correct; 3: an experiment did not end; 4: no valid certificate.\n\n"
+        "is; 2: something to correct; 4: no valid certificate.\n\n"
         "Example: socjudge certify --log judge_eval_20260101_090000.json --judge-model gpt-4o-mini --labels "
         "eval/human_labels",
     ),
@@ -114,9 +114,10 @@ def _with_first_sentences(command: Any) -> Any:
 
 def main() -> None:
     """Run the `socjudge` command. Warnings are printed as plain lines."""
+    gc.set_threshold(100_000, 20, 20)  # at first, it takes a tenth of a question's CPU and finds nothing
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # there is none under pythonw
-            stream.reconfigure(errors=PLAIN_SYMBOLS)
+            stream.reconfigure(errors="replace")  # a Japanese Windows pipe has no ✅
     warnings.showwarning = lambda message, *_, **__: echo(f"socjudge: {message}", err=True)
     command = _with_first_sentences(typer.main.get_command(app))
     try:
@@ -124,9 +125,6 @@ def main() -> None:
     except _UsageError as error:
         error.show(told := io.StringIO())
         echo(told.getvalue(), nl=False, err=True)
-        named = re.search(r"'(\S+)'", error.message)  # the command, where it is not an option
-        if instead := instead_of(getattr(error, "option_name", None) or f"socjudge {named and named[1]}"):
-            echo(instead, err=True)
         sys.exit(error.exit_code)
     except Exception:  # Python would exit with 1, which means "not passed" here
         echo(traceback.format_exc(), err=True)

@@ -1,5 +1,4 @@
-"""Define `socjudge certify`, which tests whether a judge can be trusted. `--only` runs single experiments, `--check` shows
-the certificate that exists."""
+"""Define `socjudge certify`, which tests whether a judge can be trusted. `--check` shows the certificate that exists."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from ..records import RunOptions
 from ..settings import open_project
 from . import options as given
 from .options import log_path, one_judge, option
-from .shared import NOT_PASSED, PASSED, UNCERTIFIED, UNDECIDED, confirm, echo, tell
+from .shared import NOT_PASSED, PASSED, UNCERTIFIED, confirm, echo, tell
 
 
 def certify(
@@ -50,33 +49,19 @@ def certify(
         bool, option("Ask nothing; only look for a valid certificate of today's judge.", "--check")
     ] = False,
     certificates: Annotated[Path | None, option("The folder of certificates; default: certificates.")] = None,
-    page: Annotated[
-        Path | None,
-        option("The page to write (HTML); default: beside the certificate. With --only probes its chart (.png, .svg)."),
-    ] = None,
+    page: Annotated[Path | None, option("The page to write (HTML); default: beside the certificate.")] = None,
     fresh: given.Fresh = False,
     yes: given.Yes = False,
     quiet: given.Quiet = False,
     judge_prompt: given.JudgePrompt = None,
-    only: Annotated[
-        list[str] | None,
-        option(
-            "Make no certificate, only this experiment (may be repeated): probes (does it notice damage?), injections (do "
-            "commands and forged verdicts move it?), anchoring (does it follow flags?).",
-            rare=True,
-        ),
-    ] = None,
     size: Annotated[
         int | None,
         option(
-            "Damages per answer and criterion, attacks per answer; default: as many as fit the budget, with --only all.",
+            "Damages per answer and criterion, attacks per answer; default: as many as fit the budget.",
             rare=True,
             min=1,
         ),
     ] = None,
-    repeats: Annotated[
-        int, option("How often each answer is judged again as it is, to measure the judge's noise.", rare=True, min=1)
-    ] = 2,
     logs_dir: Annotated[
         str | None, option("Where the log of the judgements goes; default: logs/certify.", rare=True)
     ] = None,
@@ -84,35 +69,25 @@ def certify(
     judge = {"judge_model": one_judge(judge_model), "judge_prompt": judge_prompt}
     if check:
         _check(judge, certificates)
-    from ..runs.load import load_run
-
-    run = load_run(log_path(log))
-    how: dict[str, Any] = {"logs_dir": logs_dir, "progress": not quiet, "options": RunOptions(fresh=fresh)}
-    if only:
-        tried = {"only": only, "repeats": repeats, "size": size}
-        _experiment(run, tried, judge, budget, yes, page, how)
-    what = {**judge, "labels": labels, "damaged": damaged, "size": size, "budget_usd": budget}
-    _issue(run, what, how, yes=yes, page=page, certificates=certificates)
-
-
-def _issue(
-    run: Any, what: dict[str, Any], how: dict[str, Any], *, yes: bool, page: Path | None, certificates: Path | None
-) -> Never:
     from ..certify.certificate import load_certificate, save_certificate
     from ..certify.issue import plan_certificate
     from ..report.certificate_page import write_certificate_page
     from ..report.page import checked_page
+    from ..runs.load import load_run
 
-    plan = plan_certificate(run, **what)
-    if plan.estimate.cost_usd is None and what["budget_usd"] is None and open_project().cost_cap() is None:
+    run = load_run(log_path(log))
+    what: dict[str, Any] = {**judge, "labels": labels, "damaged": damaged}
+    plan = plan_certificate(run, **what, size=size, budget_usd=budget)
+    if plan.estimate.cost_usd is None and budget is None and open_project().cost_cap() is None:
         # the price is unknown; `confirm` says so before it asks the user
-        plan = plan_certificate(run, **{**what, "budget_usd": math.inf, "size": what["size"] or 1})
+        plan = plan_certificate(run, **what, size=size or 1, budget_usd=math.inf)
     if page is not None:
         checked_page(page)
-    if how["progress"]:
+    if not quiet:
         echo(plan.note, err=True)
     confirm(plan.estimate, yes)
-    path = save_certificate(plan.run(**how), certificates)
+    made = plan.run(logs_dir=logs_dir, progress=not quiet, options=RunOptions(fresh=fresh))
+    path = save_certificate(made, certificates)
     certificate = load_certificate(path)
     written = write_certificate_page(page or path.with_suffix(".html"), certificate)
     tell(
@@ -126,35 +101,6 @@ def _issue(
             reason=certificate.stopped,
         )
     _show(certificate)
-
-
-def _experiment(
-    run: Any, tried: dict[str, Any], judge: dict[str, Any], cap: float | None, yes: bool, chart: Path | None, how: Any
-) -> Never:
-    from ..certify.probing import plan_probing, probe_judge
-
-    planned = plan_probing(run, **tried, judge_prompt=judge["judge_prompt"])
-    confirm(planned.estimate(judge["judge_model"]), yes)
-    found = probe_judge(run, **tried, **judge, **how, max_cost_usd=cap)
-    echo(f"{found.words}\n")
-    if chart is not None and "probes" in tried["only"]:
-        _draw(found.findings, chart)
-    if found.stopped:
-        tell(
-            "the budget was used up (${cost:.4f}), so the rest is unknown; the same command with more goes on from here.",
-            cost=found.usage.cost_usd or 0.0,
-        )
-        raise typer.Exit(UNDECIDED)
-    raise typer.Exit(PASSED)
-
-
-def _draw(findings: Any, chart: Path) -> None:
-    from ..certify.findings import summarise_changes
-    from ..charts.probe_matrix import plot_probe_matrix
-
-    probes = findings[findings["kind"].isin(["damage", "neutral", "again"])]
-    figure: Any = plot_probe_matrix(summarise_changes(probes)).figure
-    figure.savefig(chart)
 
 
 def _check(judge: dict[str, Any], folder: Path | None) -> Never:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .. import constants
 from ..base.messages import listed, say
 from ..errors import ConfigError
 
@@ -80,19 +81,12 @@ def one_judge(named: list[str] | None) -> str:
 
 def log_path(name: str | None, logs_dir: Path | str | None = None) -> Path:
     """Return the path of the log that was named, or of the newest one in the folder of logs."""
-    from .. import constants
-    from ..runs.load import find_log
+    from ..runs.load import named_log
     from ..runs.logs import log_files
 
+    if name is not None:
+        return named_log(name, logs_dir)
     folder = logs_dir or constants.LOGS_DIR
-    if name is None:
-        logs = log_files(folder)
-        if not logs:
-            raise ConfigError("{folder}: there are no logs yet; make one with socjudge run", folder=folder)
+    if logs := log_files(folder):
         return logs[-1]
-    path = find_log(name, logs_dir)
-    if not path.is_file():
-        raise ConfigError(
-            "{name}: no such log; give a path, or the name of a log in {folder}", name=name, folder=folder
-        )
-    return path
+    raise ConfigError("{folder}: there are no logs yet; make one with socjudge run", folder=folder)

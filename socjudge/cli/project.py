@@ -147,7 +147,7 @@ def show_settings() -> None:
         echo(f"socjudge: {error}\n", err=True)
         project = settings.project_without_file()
     echo(str(project.folder))
-    for name, value, source, _ in project.rows():
+    for name, value, source in project.rows():
         echo(f"  {name:<26}{value}  [{source}]")
 
 

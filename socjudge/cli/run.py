@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Never, get_args
+from typing import TYPE_CHECKING, Annotated, Never
 
 import typer
 
 from .. import constants
 from .._version import __version__
 from ..base.atomic_files import replacing
-from ..base.messages import Language, explained, say
+from ..base.messages import explained, say
 from ..base.showing import answered_by, money, shown_path
 from ..base.texts import visible
 from ..base.verdict import FINISHED, Verdict, answer_verdict, of_criteria, run_verdict, summary_text
 from ..errors import ConfigError, SocJudgeError
 from ..records import EvaluationRun, RunOptions
-from ..settings import keep_free, open_project
+from ..settings import open_project
 from . import options as given
 from .options import log_path, one_judge, option
-from .shared import NOT_PASSED, PASSED, UNDECIDED, Uncertified, ask_to_run, confirm, echo, is_agreed, tell
+from .shared import NOT_PASSED, PASSED, UNDECIDED, Uncertified, ask_to_run, confirm, echo, tell
 
 if TYPE_CHECKING:
     from ..runs.forecast import RunPlan
@@ -185,7 +183,7 @@ def _carry_out(
             _require_certificate(plan)
         if plan.note:
             echo(plan.note, err=True)
-        confirm(ask_what_is_free(plan, yes).left, yes)
+        confirm(plan.left, yes)
         finished = plan.run(max_cost_usd=cap, progress=not quiet)
         code = report_run(finished)
         if certified:
@@ -194,7 +192,7 @@ def _carry_out(
             if reason := why_run_uncertified(finished):
                 raise Uncertified(reason)
     except SocJudgeError as error:
-        _write_stopped(summary, str(error), is_uncertified=isinstance(error, Uncertified))
+        _write_stopped(summary, str(error))
         raise
     _write(summary, _finished_text(finished))
     raise typer.Exit(code)
@@ -208,21 +206,6 @@ def _require_certificate(plan: RunPlan) -> None:
     judging = plan.plan
     if reason := why_uncertified(binding_of_judge(judging.judge, judging.judge_prompt, rubric=judging.rubric)):
         raise Uncertified(reason)
-
-
-def ask_what_is_free(plan: RunPlan, yes: bool) -> RunPlan:
-    """Ask once whether a model of unknown price is free, keep a yes in socjudge.toml, and return the plan at that price.
-    Without a terminal, or with `yes`, nothing is asked."""
-    from ..runs.estimate import unpriced
-    from ..runs.forecast import foresee
-
-    if yes or not sys.stdin.isatty() or not (models := unpriced(plan.plan)):
-        return plan
-    for model in models:
-        where = model.where
-        if is_agreed(say("The price of {model} is unknown. Is it free of charge?", model=where)):
-            keep_free(model.name)
-    return replace(plan, left=foresee(plan.plan, plan.options, plan.logs_dir).left)
 
 
 def report_run(finished: EvaluationRun) -> int:
@@ -254,35 +237,22 @@ def report_run(finished: EvaluationRun) -> int:
 
 
 def _echo_answers(finished: EvaluationRun) -> None:
-    unscored = [result.evaluation.error for result in finished.results if result.evaluation.status != "ok"]
-    same = len(unscored) > 1 and len(set(map(cause_of, unscored))) == 1
+    causes = [result.evaluation.error for result in finished.results if result.evaluation.status != "ok"]
+    same = len(causes) > 1 and len({*causes}) == 1
     for result in finished.results:
         evaluation = result.evaluation
         verdict = answer_verdict(evaluation, finished.rubric.pass_threshold)
         if evaluation.status == "ok":
             score = say("{score:5.1f} points", score=evaluation.average_score) + of_criteria(evaluation)
         else:
-            score = say("not scored") if same else say("not scored ({cause})", cause=cause_of(evaluation.error))
+            score = say("not scored") if same else say("not scored ({cause})", cause=evaluation.error[:200])
         line = f"{verdict.mark} {result.question.id}. {score}  {result.question.category}  {result.question.question}"
-        line += f"  ⚠️ {verdict.warning}" if verdict.warning else ""
-        echo(" ".join(line.split("\n")))
+        echo(_one_line(f"{line}  ⚠️ {verdict.warning}" if verdict.warning else line))
     if same:
         cause = say(
-            "⚠️ all {count} that were not scored have the same cause: {cause}", count=len(unscored), cause=unscored[0]
+            "⚠️ all {count} that were not scored have the same cause: {cause}", count=len(causes), cause=causes[0]
         )
         echo(f"\n{cause}")
-
-
-def cause_of(error: str) -> str:
-    """Return the end of an error, which says its cause. The model and the address stand before it, and are the same for
-    all answers."""
-    before = []
-    for lang in get_args(Language):  # the error may be in either language
-        refused = say("{where} refused the request ({status}): {said}", lang=lang, where="", status="@", said="")
-        before += [
-            re.escape(say("last with: {cause}", lang=lang, cause="")), re.escape(refused).replace("@", r"\d+")
-        ]  # fmt: skip
-    return re.split("|".join(before), error, maxsplit=1)[-1][:120]
 
 
 def _finished_text(run: EvaluationRun) -> str:
@@ -293,17 +263,10 @@ def _finished_text(run: EvaluationRun) -> str:
     return "\n\n".join(part.strip() for part in told if part)
 
 
-def _write_stopped(summary: Path | None, reason: str, *, is_uncertified: bool = False) -> None:
-    if is_uncertified:
-        why = say("this judge does not have the certificate that is required")
-        next_step = say(
-            "Next: make a certificate (socjudge certify) and keep the folder certificates in the repository, or run "
-            "without --require-certificate."
-        )
-    else:
-        why = say("the run did not end, so there is no verdict")
-        next_step = say("Next: remove the cause and run the same command again (an interrupted run is resumed).")
-    _write(summary, f"## {Verdict('open', why).headline}\n\n{_one_line(reason)}\n\n{next_step}")
+def _write_stopped(summary: Path | None, reason: str) -> None:
+    head = Verdict("open", say("this run has no verdict")).headline
+    next_step = say("Next: remove the cause and run the same command again (an interrupted run is resumed).")
+    _write(summary, f"## {head}\n\n{_one_line(reason)}\n\n{next_step}")
 
 
 def _one_line(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import signal
 import sys
 from typing import Any
@@ -11,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..base.messages import say
-from ..base.showing import in_yen
+from ..base.showing import money
 from ..base.texts import visible
 from ..errors import ConfigError, SocJudgeError
 
@@ -21,19 +20,6 @@ COSTS_MONEY = "⚠️ LLM as a Judgeの実行にはコストがかかります: 
 
 # The exit codes of all commands; docs/reference.md#exit-codes has the table.
 PASSED, NOT_PASSED, TO_CORRECT, UNDECIDED, UNCERTIFIED, NOT_AGREED = range(6)
-
-# An error handler for streams without ✅, such as cp932, the encoding of a pipe on Japanese Windows.
-PLAIN_SYMBOLS = "socjudge-plain-symbols"
-_PLAIN = {"✅": "○", "❌": "×", "⚠": "△", "\ufe0f": ""}
-
-
-def _plain_symbols(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeEncodeError)
-    plain = "".join(_PLAIN.get(character, "?") for character in error.object[error.start : error.end])
-    return plain.encode(error.encoding, "replace").decode(error.encoding), error.end
-
-
-codecs.register_error(PLAIN_SYMBOLS, _plain_symbols)
 
 
 class Uncertified(SocJudgeError):
@@ -93,7 +79,14 @@ def confirm(estimate: Any, yes: bool) -> None:
     """Show what a run will cost. NotAgreed if the user does not agree, unless `yes` is true."""
     if not estimate.calls:
         return
-    echo(COSTS_MONEY + _estimate_text(estimate), err=True)
+    told = say(
+        "{calls} calls, about {tokens_in:,} tokens in, {tokens_out:,} out; cost: {cost}",
+        calls=estimate.calls,
+        tokens_in=estimate.input_tokens,
+        tokens_out=estimate.output_tokens,
+        cost=money(estimate.cost_usd),
+    )
+    echo(COSTS_MONEY + told, err=True)
     if estimate.note:
         echo(estimate.note, err=True)
     ask_to_run(yes)
@@ -106,27 +99,6 @@ def ask_to_run(yes: bool, *, question: str = "Run it?", declined: str = "nothing
         return
     if not sys.stdin.isatty():
         raise NotAgreed("nobody is there to confirm; pass --yes to run it from a script")
-    if not is_agreed(say(question)):
+    echo(f"{say(question)} [y/N]: ", nl=False, err=True)
+    if sys.stdin.readline().strip().lower() not in AGREED:
         raise NotAgreed(declined)
-
-
-def is_agreed(question: str) -> bool:
-    """Return whether the user says yes to this text, which was said already."""
-    echo(f"{question} [y/N]: ", nl=False, err=True)
-    return sys.stdin.readline().strip().lower() in AGREED
-
-
-def _estimate_text(estimate: Any) -> str:
-    usd = estimate.cost_usd
-    price = (
-        say("cost unknown")
-        if usd is None
-        else say("cost about ${usd:.3f} (about {yen:.1f} yen) at list prices", usd=usd, yen=in_yen(usd))
-    )
-    return say(
-        "{calls} calls, about {tokens_in:,} tokens in, {tokens_out:,} out; {price}",
-        calls=estimate.calls,
-        tokens_in=estimate.input_tokens,
-        tokens_out=estimate.output_tokens,
-        price=price,
-    )

@@ -105,7 +105,7 @@ class LabelPanel(Panel):
         for control in (self.log_file, self.rater):
             control.observe(lambda _: self._do(self._follow, self.start_status), "value")
         with told_in(self.start_status):
-            self._find_logs()
+            self._offer_logs()
 
     @property
     def is_busy(self) -> bool:
@@ -120,9 +120,9 @@ class LabelPanel(Panel):
         """List the logs again. What was chosen and typed is kept."""
         if not self._started:
             with told_in(self.start_status):
-                self._find_logs()
+                self._offer_logs()
 
-    def _find_logs(self) -> None:
+    def _offer_logs(self) -> None:
         logs = log_choices(self._logs_dir, blind=True)
         if not logs:
             self.start_button.disabled = True

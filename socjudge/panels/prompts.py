@@ -128,7 +128,7 @@ class PromptLab(SessionPanel):
     def reload(self) -> None:
         """List the logs and prompts again. What was typed and chosen is kept."""
         if not self.session.is_busy:
-            self.session.find_log()
+            self.session.choose_log()
             self._fill()
 
     @property

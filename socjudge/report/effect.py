@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from .. import constants
 from ..base.conditions import Difference, conditions_of, differences
 from ..base.messages import listed, say
 from ..base.pass_rule import frame_rule, reaches
@@ -24,7 +23,7 @@ from ..base.texts import visible
 from ..base.verdict import Verdict, frame_undecided
 from ..errors import ConfigError
 from ..records import EvalQuestion, EvaluationRun
-from ..runs.load import find_log, load_run
+from ..runs.load import load_run, named_log
 from ..stats.basics import MIN_QUESTIONS, OVERALL, need_columns, plain_floats
 from ..stats.bridge import bridge_judges
 from ..stats.comparison import compare_groups, pair_scores, question_pairs, same_answers
@@ -227,18 +226,6 @@ def _side(given: Any, logs_dir: Path | str | None) -> _Side:
             count=len(runs),
         )
     return _Side(str(runs[0]), given, {})
-
-
-def named_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
-    """Return the path of a log, which is given by its path or by its file name in the folder of logs."""
-    path = find_log(name, logs_dir)
-    if not path.is_file():
-        raise ConfigError(
-            "{name}: no such log; give a path, or the name of a log in {folder}",
-            name=name,
-            folder=logs_dir or constants.LOGS_DIR,
-        )
-    return path
 
 
 def _judging(changed: list[Difference]) -> str:

@@ -32,12 +32,11 @@ from ..certify.certificate import run_certificate
 from ..errors import ConfigError
 from ..history.frames import load_runs, load_scores, run_history
 from ..records import EvaluationRun
-from ..runs.load import load_run
+from ..runs.load import load_run, named_log
 from ..settings import open_project
 from ..stats.basics import OVERALL, summarise_scores
 from ..stats.gate import gate_confidence
 from .contents import compared, counted, means_of, points, previous_log, rows_of, run_charts, shown_time, trend_of
-from .effect import named_log
 from .words import BOXES, GATE_VERDICTS, LINES, cautions, conclusion, glossary, run_facts, suggestion
 
 TREND_RUNS = 12  # a chart of the page's width can label this many

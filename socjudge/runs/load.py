@@ -9,16 +9,23 @@ from pathlib import Path
 from .. import constants
 from ..base.messages import explained
 from ..base.storage import as_path
+from ..errors import ConfigError
 from ..records import EvaluationRun
 from .logs import load_log, newer_text, parse_log
 from .unfinished import load_unfinished
 
 
-def find_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
-    """Return the path of a log. name: a path, or the name of a file in the log folder."""
-    path = as_path(name)
-    beside = as_path(logs_dir or constants.LOGS_DIR) / path.name
-    return beside if path.name == str(name) and not path.is_file() and beside.is_file() else path
+def named_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
+    """Return the path of a log, which is given by its path or by its file name in the folder of logs. Raises ConfigError
+    if there is none."""
+    path, folder = as_path(name), as_path(logs_dir or constants.LOGS_DIR)
+    if path.name == str(name) and not path.is_file():
+        path = folder / path.name
+    if not path.is_file():
+        raise ConfigError(
+            "{name}: no such log; give a path, or the name of a log in {folder}", name=name, folder=folder
+        )
+    return path
 
 
 def load_run(path: Path | str) -> EvaluationRun:

@@ -18,12 +18,12 @@ import orjson
 from ..base.messages import listed, say
 from ..base.missing_scores import average, outcome_of, span_of
 from ..base.pass_rule import reaches, run_rule
-from ..base.rubric_check import MOST
 from ..base.verdict import Tally
 from ..errors import ConfigError
 from ..prompts.templates import true_id
 from ..records import (
     BARE,
+    MOST_CRITERIA,
     SPECIFIED_CRITERIA,
     AssistantAnswer,
     EvalQuestion,
@@ -247,9 +247,9 @@ def _settle(evaluation: LoggedEvaluation, where: str) -> None:
             where=f"{where}.scores",
             expected=say("a number from 0 to 100"),
         )
-    if len(scores) > MOST:
+    if len(scores) > MOST_CRITERIA:
         raise ConfigError(
-            f"{where}.scores: {say('there are {count} criteria; keep to {most} at most', count=len(scores), most=MOST)}"
+            f"{where}.scores: {say('there are {count} criteria; keep to {most} at most', count=len(scores), most=MOST_CRITERIA)}"
         )
     if lost or evaluation.average_score is None:
         # The number was not finite when it was written, so the score is lost.

@@ -21,11 +21,11 @@ def test_a_rubric_travels_to_other_processes() -> None:
 @pytest.mark.parametrize(
     ("unfit", "named"),
     [
-        ({"criteria": []}, "no criteria"),
-        ({"criteria": [f"観点{number}" for number in range(51)]}, "51 criteria; keep to 50"),
+        ({"criteria": []}, "list 1 to 50 names"),
+        ({"criteria": [f"観点{number}" for number in range(51)]}, "list 1 to 50 names"),
         ({"criteria": ["安全性", ""]}, "''"),
         ({"criteria": ["安全性", "安全性 "]}, "'安全性 '"),
-        ({"criteria": ["安全性", "正確性", "安全性"]}, "twice: 安全性"),
+        ({"criteria": ["安全性", "正確性", "安全性"]}, "each once"),
         ({"criteria": ["総合"]}, "総合"),
         ({"descriptions": {"迅速性": "早いか"}}, "迅速性"),
         ({"descriptions": {"安全性": " "}}, "安全性"),

@@ -232,14 +232,17 @@ def test_compare_says_whether_a_change_helped_and_what_it_was() -> None:
     assert wrong.returncode == 2 and "no.json: そのような評価ログはありません" in wrong.stderr
 
 
-def test_a_console_that_lacks_a_symbol_gets_a_plain_one_and_the_right_exit_code(built: str) -> None:
+def test_ask_on_a_console_that_lacks_a_symbol_loads_only_what_it_uses(built: str) -> None:
     asked = ["ask", "端末を今すぐ再起動してよいですか", "--model", "offline", "--index-dir", built]
     done = subprocess.run(
         [sys.executable, "-m", "socjudge", *asked], capture_output=True, cwd=ROOT,
-        env={**os.environ, "PYTHONIOENCODING": "cp932"},
+        env={**os.environ, "PYTHONIOENCODING": "cp932", "PYTHONPROFILEIMPORTTIME": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "△ 危険操作" in done.stdout.decode("cp932")
+    assert "?? 危険操作" in done.stdout.decode("cp932")
+    loaded = set(re.findall(rb"^import time:.*\| +(\w+)\r?$", done.stderr, re.MULTILINE))
+    assert b"faiss" in loaded
+    assert not loaded & {b"genai_prices", b"openai", b"pandas", b"scipy", b"matplotlib", b"langchain_core"}
 
 
 def test_index_says_what_it_embedded(tmp_path: Path) -> None:

@@ -44,9 +44,9 @@ class TrialSession(Session):
         self._drafts: dict[tuple[str, str], str] = {}  # {(kind, base): the text as it was left}
         self._bases: dict[str, str] = {}  # {kind: the base prompt as it was left}
         self._earlier = [self.choice.text]  # earlier texts, for undo
-        self.find_log()
+        self.choose_log()
 
-    def find_log(self) -> None:
+    def choose_log(self) -> None:
         """Choose the newest log if none is chosen yet."""
         if not self.choice.log and (logs := self.logs):
             self.choose(log=logs[0])
