@@ -78,7 +78,7 @@ class Reading:
 
     @cached_property
     def units(self) -> list[Unit]:
-        units = [unit for unit in split_units(_spell_out(self.answer.answer)) if fold(unit.text)]
+        units = [unit for unit in split_units(_spell_out(self.answer.answer, self.passages)) if fold(unit.text)]
         return [unit for unit in units if unit.is_heading or not self._only_names(unit.text)]
 
     def _only_names(self, text: str) -> bool:
@@ -444,10 +444,11 @@ class Reading:
         return found
 
 
-def _spell_out(answer: str) -> str:
+def _spell_out(answer: str, passages: Sequence[str]) -> str:
     """Replace short forms by the words that runbooks use, such as 情シス by 情報システム部当番, 二名 by 2名 and OK by 承認."""
-    answer = re.sub("手順[0-9]+", "手順", one_form(answer).replace(" ／ ", "。"))
-    text = re.sub("情シス(?:の?当番)?", "情報システム部当番", answer)
+    text = re.sub("手順[0-9]+", "手順", one_form(answer).replace(" ／ ", "。"))
+    if any("情報システム部当番" in passage for passage in passages):  # another organisation's 情シス is somebody else
+        text = re.sub("情シス(?:の?当番)?", "情報システム部当番", text)
     text = re.sub("[一二三四五](?=[名人者台件回](?!目))", lambda match: str("一二三四五".index(match[0]) + 1), text)
     text = re.sub(r"(\d+)時間半", lambda match: f"{int(match[1]) * 60 + 30}分", text).replace("半時間", "30分")
     # 無効化（削除はしない）する: 削除せず無効化する

@@ -701,3 +701,16 @@ def test_manner_and_words_that_no_passage_has_do_not_hide_a_covered_keypoint() -
     question = EvalQuestion(10, "曖昧質問系", "なんか変です。", wanted)
     found = evaluate_answer(question, AssistantAnswer(question.question, text, "", (passage,)), model="offline")
     assert found.scores["網羅性"] >= 90
+
+
+@pytest.mark.parametrize("office", ["システム課", "情シス窓口", "情シス課長"])
+def test_an_offices_own_word_for_its_it_desk_is_no_contradiction(office: str) -> None:
+    text = f"誤送信したときは、{office}に電話する。メールは削除せず、{office}へ転送する。"
+    said = f"{office}に電話してください。メールは消さずに残し、{office}へ転送します。[出典: a.md > 誤送信]"
+    question = EvalQuestion(
+        1, "正常系", "メールを誤送信しました。どうすればいいですか。", ("電話する", "メールを削除しない")
+    )
+    given = AssistantAnswer(
+        question.question, said, f"[出典: a.md > 誤送信]\n{text}", (Passage(text, "a.md", "誤送信"),)
+    )
+    assert evaluate_answer(question, given, model="offline").scores["正確性"] >= 70
