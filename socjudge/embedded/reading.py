@@ -71,7 +71,11 @@ _READABLE = 0.1  # share of kana among an answer's letters: runbook sentences ha
 @dataclass(frozen=True, eq=False)  # one for each answer: what is measured of it is remembered
 class Reading:
     """Hold an answer with its question, and compute, when first used, what the embedded judge must know of them.
-    A unit is a sentence, a heading, a table row or a command line. A source is a unit of a passage."""
+
+    A unit is a sentence, a heading, a table row or a command line. A source is a unit of a passage. Pairs are of
+    neighbouring characters. Unless they are `folded_pairs`, facts are blanked out in them, so that wrong ones lower no
+    likeness. Whether the passages are right is never seen.
+    """
 
     question: EvalQuestion
     answer: AssistantAnswer
@@ -292,22 +296,18 @@ class Reading:
 
     @cached_property
     def claim_pairs(self) -> list[frozenset[str]]:
-        """Return each claim's pairs of neighbouring characters, with facts blanked out."""
         return [bigrams(blank_facts(claim.text)) for claim in self.claims]
 
     @cached_property
     def source_pairs(self) -> list[frozenset[str]]:
-        """Return each source's pairs of neighbouring characters, with facts blanked out."""
         return [bigrams(blank_facts(unit.text)) for unit in self.sources]
 
     @cached_property
     def passage_pairs(self) -> list[frozenset[str]]:
-        """Return each passage's pairs of neighbouring characters, with facts blanked out."""
         return [bigrams(blank_facts(passage)) for passage in self.passages]
 
     @cached_property
     def folded_pairs(self) -> list[frozenset[str]]:
-        """Return each passage's pairs of neighbouring characters. Unlike in `passage_pairs`, facts are kept."""
         return [bigrams(fold(passage)) for passage in self.passages]
 
     @cached_property
@@ -394,8 +394,7 @@ class Reading:
 
     @cached_property
     def support(self) -> list[float]:
-        """Return for each claim how far the passages support it, 0–1, from `likeness`.
-        Facts are blanked out, so wrong ones are not seen. Nor is it seen whether the passages are right."""
+        """Return for each claim how far the passages support it, 0–1, from `likeness`."""
         low, high = _SUPPORT
         return [
             0.1 * ramp(value, 0.05, low) + 0.8 * ramp(value, low, high) + 0.1 * ramp(value, high, 1.0)
@@ -404,8 +403,7 @@ class Reading:
 
     @cached_property
     def likeness(self) -> list[float]:
-        """Return for each claim how alike it and the passages are, at most 1, by common pairs and cosine similarity.
-        Facts are blanked out, so wrong ones do not lower it."""
+        """Return for each claim how alike it and the passages are, at most 1, by common pairs and cosine similarity."""
         found = []
         for pairs, alike in zip(self.claim_pairs, self.claim_likeness, strict=True):
             in_passage = max((containment(pairs, other) for other in self.passage_pairs), default=0.0)

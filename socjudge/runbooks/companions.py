@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from .reading import Chunk, Runbook
 
 SYNONYMS_NAME = "synonyms.json"  # {"everyday word": ["runbook word", …]}
-QUESTIONS_NAME = (
-    "questions.json"  # {"host_isolation.md": {"初動対応 > Windows端末": ["question in people's words", …]}}
-)
+QUESTIONS_NAME = "questions.json"  # {"host_isolation.md": {"初動対応 > Windows端末": ["question", …]}}
 PROHIBITIONS_NAME = "prohibitions.json"  # how people ask for what a runbook forbids (flags/prohibitions.py)
 ORGANISATION_NAME = "organisation.json"  # who has which role
 COMPANION_NAMES = (SYNONYMS_NAME, QUESTIONS_NAME, PROHIBITIONS_NAME, ORGANISATION_NAME)
@@ -66,7 +64,7 @@ def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
     return {normalise_text(word): terms for word, terms in entries.items()}
 
 
-def load_questions(folder: Path | str) -> dict[str, dict[str, dict[str, None]]]:
+def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
     """Load {runbook: {heading path: questions}} from `questions.json` in the runbooks folder; {} without it.
     If the file is wrong, the ConfigError names it and says why."""
     path = Path(folder) / QUESTIONS_NAME
@@ -91,17 +89,13 @@ def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]
     for source in questions.keys() & headings.keys():
         gone += [f"{source} > {heading}" for heading in questions[source] if heading not in headings[source]]
     if gone:
-        named = ", ".join(sorted(gone)[:MOST_NAMED]) + (" …" if len(gone) > MOST_NAMED else "")
-        warnings.warn(
-            say(
-                "{path}: {n} runbooks or headings are not in the folder (any more), so their questions are left "
-                "out: {named}",
-                path=path,
-                n=len(gone),
-                named=named,
-            ),
-            stacklevel=2,
+        told = say(
+            "{path}: {n} runbooks or headings are not in the folder (any more), so their questions are left out: {named}",
+            path=path,
+            n=len(gone),
+            named=", ".join(sorted(gone)[:MOST_NAMED]) + (" …" if len(gone) > MOST_NAMED else ""),
         )
+        warnings.warn(told, stacklevel=2)
 
     # Each of several passages of one section gets all the section's questions.
     def asked(chunk: Chunk) -> Chunk:

@@ -139,9 +139,7 @@ def choose_guide(
     safer: str | None = None,  # what to do instead, if the question asks for something dangerous
     detail: str = "",  # the text of a follow-up question that only asks for a detail, such as who or when
 ) -> Guide:
-    """Choose the runbook that an answer follows, and its statements. The Guide is empty if the search found nothing."""
-    if not found:
-        return Guide()
+    """Choose the runbook that an answer follows, and its statements."""
     asking = "" if detail else find_asking(question)
     each = [index.search(clause, len(found)) for clause in split_clauses(question)] if asking else []
     source = choose_runbook(found, each)

@@ -73,10 +73,7 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
     manifest["sha256_of_this"] = _manifest_checksum(manifest)
     manifest_text = json.dumps(manifest, ensure_ascii=False, allow_nan=False, indent=2)
     with explained(
-        "{folder}: the index cannot be written ({reason}); free space, change the permissions, or choose "
-        "another folder with index_dir=",
-        panel="{folder}: the index cannot be written ({reason}); free space or change the permissions",
-        folder=index_dir,
+        "{folder}: the index cannot be written ({reason}); free space, or change the permissions", folder=index_dir
     ):
         make_folder(index_dir)
         # The manifest is written last. Until then, the checksums do not fit and the index does not load.

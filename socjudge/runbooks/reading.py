@@ -43,6 +43,7 @@ _LONE_NUMBER = re.compile(rf"(\A|\n[^\S\n]*\n)(?!{_ITEM}\s*{_ITEM})({_ITEM})(?=[
 _NUMBERED = re.compile(r"\s*()()【[\d一二三四五六七八九十]{1,3}】\s*[^。]+")  # 【１】　目的
 _FRONT_MATTER = re.compile(r"---[ \t]*\n((?:.*\n)*?)(?:---|\.\.\.)[ \t]*(?:\n|$)")
 _FRONT_MATTER_LINE = re.compile(r"[^\s:#-][^:]*:(?:\s|$)|\s|#|-\s|$")  # a field; or its list, comment or next line
+_TITLE = re.compile(r"""^title:[ \t]+(["']?)(.*?)\1[ \t]*(?:[ \t]#.*)?$""", re.M)
 _NUMBER = re.compile(r"^第?[0-9０-９]+(?:[.．－-][0-9０-９]+)*\s*[章節項.．、)）:：]?\s*")
 
 
@@ -101,12 +102,7 @@ def load_runbooks(folder: Path | str) -> list[Runbook]:
             runbooks.append(Runbook(source, hashlib.sha256(data).hexdigest(), tuple(chunks)))
     if not runbooks:
         known = " ".join([*TEXT_SUFFIXES, *CONVERTERS])
-        raise ConfigError(
-            "{folder}: no runbook found; put files there ({known}), then run: socjudge index",
-            panel="{folder}: no runbook found; put files there ({known}), then build the index",
-            folder=folder,
-            known=known,
-        )
+        raise ConfigError("{folder}: no runbook found; put files there ({known})", folder=folder, known=known)
     return runbooks
 
 
@@ -151,11 +147,10 @@ def split_front_matter(text: str) -> tuple[str, str]:
     """Return the title in the front matter of a text, "" if there is none, and the text below the front matter.
     Front matter is lines of YAML between --- lines at the top. Of it, no more than `title: …` is understood."""
     match = _FRONT_MATTER.match(text)
-    lines = match[1].splitlines() if match else []
-    if not match or not all(map(_FRONT_MATTER_LINE.match, lines)):  # perhaps prose between two horizontal rules
+    if not match or not all(map(_FRONT_MATTER_LINE.match, match[1].splitlines())):  # or prose between horizontal rules
         return "", text
-    title = next((line.partition(":")[2] for line in lines if line.startswith("title:")), "")
-    return title.partition(" #")[0].strip(" \t\"'"), text[match.end() :]
+    title = _TITLE.search(match[1])
+    return title[2] if title else "", text[match.end() :]
 
 
 def split_runbook(text: str, source: str, *, chunk_size: int = CHUNK_SIZE) -> list[Chunk]:
@@ -249,12 +244,8 @@ def _decode(data: bytes, path: Path) -> tuple[str, str]:
     best = from_bytes(data, cp_isolation=_ENCODINGS).best()
     if best is None or "\0" in str(best):
         raise ConfigError(
-            "{path}: is neither UTF-8 nor Shift_JIS, EUC-JP, ISO-2022-JP or UTF-16; open it in an editor, save "
-            "it as UTF-8, then run: socjudge index",
-            panel=(
-                "{path}: is neither UTF-8 nor Shift_JIS, EUC-JP, ISO-2022-JP or UTF-16; open it in an "
-                "editor, save it as UTF-8, then build the index"
-            ),
+            "{path}: is neither UTF-8 nor Shift_JIS, EUC-JP, ISO-2022-JP or UTF-16; open it in an editor, and save it "
+            "as UTF-8",
             path=path,
         )
     return str(best).removeprefix("\ufeff"), best.encoding

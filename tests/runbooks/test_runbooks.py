@@ -125,7 +125,7 @@ def test_two_rules_around_prose_are_not_front_matter() -> None:
     assert split_front_matter("---\n---\n続き") == ("", "続き")
 
 
-@pytest.mark.parametrize("field", ["title: 表題", 'title: "表題"  # 仮', "tags:\n- a\n  b\n\n# 仮\ntitle: '表題'"])
+@pytest.mark.parametrize("field", ["title: 表題  # 仮", 'title: "表題"', "tags:\n- a\n  b\n\n# 仮\ntitle: '表題'"])
 def test_a_title_may_be_quoted_and_stand_below_other_fields(field: str) -> None:
     assert split_front_matter(f"---\n{field}\n---\n本文") == ("表題", "本文")
 
