@@ -15,6 +15,7 @@ _SKIPPED = ("pPr", "rPr", "tblPr", "tblGrid", "tcPr", "trPr", "sectPr", "sdtPr",
 _LETTERS = {"noBreakHyphen": "-", "tab": "\t", "br": "\n", "cr": "\n"}
 _WINGDINGS = {"F0FE": "■", "F0FD": "■", "F0FC": "■", "F0E0": "→", "F0E8": "→", "F06C": "●"}  # ■: ticked; others are □
 _HEADING = re.compile(r"(?:heading|見出し) ?[1-6]", re.IGNORECASE)  # a style of programs that write no level
+_ADDRESS = "address"  # of a link
 _EQ_RUBY = re.compile(r"EQ\b.*\\o.*?\(.*?\\s\\up[^(]*\(.*?\)\s*[,;]\s*(.+)\)\s*$", re.DOTALL)  # furigana as a field
 _SERIES = {  # numbers before paragraphs that are not in digits
     "decimalEnclosedCircle": "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳",
@@ -77,61 +78,62 @@ class _Word:
 
     def _paragraph(self, paragraph: Element) -> None:
         own, style = paragraph.find("pPr"), _value(paragraph, "pPr/pStyle")
-        left, below = defaultdict[str, str](str), list[Element | str]()
-        text = self._inline(paragraph, style, left, below).strip()
-        links = "".join(f"（{link}）" for link in below if isinstance(link, str) and link not in text)
+        said, boxes = defaultdict[str, str](str), list[Element]()  # {why it is left out, "" for what is seen: text}
+        for why, piece in self._pieces(paragraph, style):
+            if isinstance(piece, str):
+                said[why] += piece
+            else:
+                boxes.append(piece)
+        text, addresses = said.pop("", "").strip(), said.pop(_ADDRESS, "")
         if text:
             depth, marker = self._depth(own, style), self._marker(own, style)
             if depth:
                 self._out.add(f"{'#' * depth} {marker}{' '.join(text.split())}", is_markdown=True)
             else:
-                self._out.add(marker + text + links, is_tight=bool(marker), is_markdown=bool(marker))
-        for why, gone in left.items():
+                self._out.add(marker + text + addresses, is_tight=bool(marker), is_markdown=bool(marker))
+        for why, gone in said.items():
             if gone.strip():
                 self._out.leave(why, gone)
-        for box in below:
-            if not isinstance(box, str):
-                self._blocks(box)
+        for box in boxes:
+            self._blocks(box)
 
-    def _inline(self, parent: Element, style: str, left: dict[str, str], below: list[Element | str]) -> str:
-        """Return the text of a line; collect in `left` what is left out, in `below` boxes, footnotes and addresses."""
-        text = ""
+    def _pieces(self, parent: Element, style: str) -> Iterator[tuple[str, str | Element]]:
+        """Yield the texts of a line, each with why it is left out, its addresses, and its boxes and footnotes."""
         for child in parent:
             match child.tag:
                 case "t":
-                    text += child.text or ""
+                    yield "", child.text or ""
                 case "sym":
-                    text += _WINGDINGS.get(child.get("char", "").upper(), "□")
+                    yield "", _WINGDINGS.get(child.get("char", "").upper(), "□")
                 case "r":
-                    run = self._inline(child, style, left, below)
-                    why = self._why_left(child, style)
-                    if why:
-                        left[why] += run
-                    else:
-                        text += run
+                    gone = self._why_left(child, style)
+                    yield from ((why or gone, piece) for why, piece in self._pieces(child, style))
                 case "del" | "moveFrom":
-                    left[say("deleted with tracked changes, and left out")] += _text(child)
+                    yield say("deleted with tracked changes, and left out"), _text(child)
                 case "instrText":
                     self._code += child.text or ""
                 case "fldChar":
                     ruby = _EQ_RUBY.search(self._code) if child.get("fldCharType") == "end" else None
-                    text, self._code = text + (ruby[1] if ruby else ""), ""
+                    self._code = ""
+                    yield "", ruby[1] if ruby else ""
                 case "footnoteReference" | "endnoteReference":
-                    below += [*filter(None, [self._notes.get((child.tag[:-9], child.get("id")))])]
+                    yield "", self._notes.get((child.tag[:-9], child.get("id")), Element("none"))
                 case "commentReference":
-                    comment = self._notes.get(("comment", child.get("id")))
-                    self._out.leave(say("comments are not read"), "" if comment is None else _text(comment))
+                    self._out.leave(
+                        say("comments are not read"), _text(self._notes.get(("comment", child.get("id")), child))
+                    )
                 case "drawing" | "pict" | "object":
                     for found in find_boxes(child, self._package, self._links):
                         if isinstance(found, str):
                             self._out.leave(found)
                         else:
-                            below.append(found)
+                            yield "", found
                 case tag if tag not in _SKIPPED:
-                    text += _LETTERS.get(tag, "") + self._inline(child, style, left, below)
+                    yield "", _LETTERS.get(tag, "")
+                    yield from self._pieces(child, style)
                     kind, target = self._links.get(child.get("id", ""), ("", ""))
-                    below += [target] if tag == kind == "hyperlink" else []
-        return text
+                    if tag == kind == "hyperlink" and target not in _text(child):
+                        yield _ADDRESS, f"（{target}）"
 
     def _why_left(self, run: Element, style: str) -> str:
         own, styles = run.find("rPr"), [*self._chain(_value(run, "rPr/rStyle")), *self._chain(style)]
