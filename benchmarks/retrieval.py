@@ -24,9 +24,10 @@ import numpy as np
 from socjudge.constants import PROJECT_DIR, RUNBOOKS_DIR
 from socjudge.runbooks.companions import add_questions, load_synonyms
 from socjudge.runbooks.embeddings import VectorCache, _embed_query
-from socjudge.runbooks.index import BUNDLED_INDEX_DIR, RunbookIndex, get_bm25_weight, known_vectors, mix_scores
+from socjudge.runbooks.index import BUNDLED_INDEX_DIR, known_vectors
 from socjudge.runbooks.index_files import StoredIndex
 from socjudge.runbooks.reading import Chunk, load_runbooks
+from socjudge.runbooks.search import RunbookIndex, get_bm25_weight, mix_scores
 
 JGLUE_DIR = Path(__file__).parents[2] / "shared" / "data" / "jglue_sample"
 QUESTION_PATHS = sorted((PROJECT_DIR / "tests" / "data").glob("retrieval_questions*.jsonl"))

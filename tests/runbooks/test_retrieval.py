@@ -25,17 +25,9 @@ from socjudge.records import Passage
 from socjudge.runbooks.bm25 import Bm25, content_words, tokenise
 from socjudge.runbooks.companions import add_questions
 from socjudge.runbooks.embeddings import UseEmbeddings, VectorCache
-from socjudge.runbooks.index import (
-    RunbookIndex,
-    blend_sentences,
-    build_index,
-    get_bm25_weight,
-    load_index,
-    mix_scores,
-    open_index,
-    rerank,
-)
+from socjudge.runbooks.index import build_index, load_index, open_index
 from socjudge.runbooks.reading import load_runbooks, split_sentences
+from socjudge.runbooks.search import RunbookIndex, blend_sentences, get_bm25_weight, mix_scores, rerank
 
 QUESTION_PATHS = sorted((DATA).glob("retrieval_questions*.jsonl"))
 
