@@ -15,11 +15,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
-from ..base.texts import CITATION, cited_sources
-from ..base.texts import fold as fold_once
+from ..base.texts import CITATION, cited_sources, fold
 from ..records import AssistantAnswer, Passage
 
-fold = functools.lru_cache(maxsize=4096)(fold_once)  # the same few names occur in every answer
 # A citation on a line of its own. The pattern tests for that last, which is twice as fast.
 _HEADED = re.compile(r"\[出典:(?<=^\[出典:)\s*([^\]>]+?)\s*(?:>\s*([^\]]+?)\s*)?\]\s*", re.MULTILINE)
 _NUMBERED = re.compile(r"^[ \t]*(?:\[\^?|【|\[doc)(\d{1,3})[\]】][:：]?[ \t]*", re.MULTILINE)

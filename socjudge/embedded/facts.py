@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from ..base.texts import bigrams, fold, jaccard
+from ..base.texts import bigrams, fold, jaccard, remember_short
 from ..runbooks.bm25 import content_words
 
 Kind = Literal["number", "term", "role", "pole"]  # a pole is a word with an opposite, such as 前 (before)
 _WINDOW = 10  # characters on each side that say what a number is about
-_REMEMBERED = 500  # characters of a statement whose facts are remembered: those of the runbooks come again and again
 _LOOK = 200  # characters of a statement that these are taken from: keeps a long statement linear
 
 _ROLE = r"(?:[A-Za-zァ-ヶー一-龠々]{1,12}?(?:責任者|リーダー|当番|担当|管理者|委員会)|(?!会議室)[一-龠々ァ-ヶー・]{2,12}(?<!会議)室|[一-龠々ァ-ヶー]{2,8}部(?![分屋署品隊門下])|[一-龠々ァ-ヶー]{2,8}課(?![題])|[一-龠々]{0,4}(?:部門長|部長|課長|室長)|ヘルプデスク|上長|上司|[一-龠々]{1,4}(?<![関無])係(?![るわりっ])|警察|市役所|広報|法務|CISO|利用者|経営層)"
@@ -78,9 +77,10 @@ class Fact:
 
 def find_facts(statement: str) -> list[Fact]:
     """Return the numbers, Latin terms, roles and words with an opposite in a statement."""
-    return list(_find_facts_once(statement) if len(statement) <= _REMEMBERED else _find_facts(statement))
+    return list(_find_facts(statement))
 
 
+@remember_short(4_000)  # those of the runbooks come again and again
 def _find_facts(statement: str) -> tuple[Fact, ...]:
     text = unicodedata.normalize("NFKC", statement)
     facts: list[Fact] = []
@@ -93,20 +93,11 @@ def _find_facts(statement: str) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-_find_facts_once = lru_cache(maxsize=4_000)(_find_facts)
-
-
+@remember_short(8_000)
 def blank_facts(statement: str) -> str:
     """Return the folded statement without negations, and with a letter for each number, Latin term and role.
     So the result does not depend on whether a number, command or role is right."""
-    return _blank_once(statement) if len(statement) <= _REMEMBERED else _blank(statement)
-
-
-def _blank(statement: str) -> str:
     return fold(_NEGATION.sub("", neutral_facts(statement)))
-
-
-_blank_once = lru_cache(maxsize=8_000)(_blank)
 
 
 @lru_cache(maxsize=2_000)

@@ -7,12 +7,11 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..base.texts import normalise_text
+from ..base.texts import normalise_text, remember_short
 
 # BM25's usual values. Other values (0.9 to 2, and 0.3 to 0.75) moved R@5 by at most 0.01.
 K1 = 1.5
@@ -32,7 +31,6 @@ _RUNS = re.compile(
 )
 
 _ONLY_HIRAGANA = re.compile(f"[{_HIRAGANA}]+")
-_REMEMBERED = 500  # characters; the words of longer texts are not cached
 
 
 def tokenise(text: str) -> list[str]:
@@ -52,16 +50,14 @@ def tokenise(text: str) -> list[str]:
 def content_words(text: str) -> set[str]:
     """Return the words that carry meaning: kanji pairs, katakana words and their pieces, Latin words and numbers.
     Words of one character are left out."""
-    return set(_content_words_once(text) if len(text) <= _REMEMBERED else _content_words(text))
-
-
-def _content_words(text: str) -> frozenset[str]:
-    words = {word for match in _RUNS.finditer(normalise_text(text)) for word in _split_run(match)}
-    return frozenset(word for word in words if len(word) > 1 and not _ONLY_HIRAGANA.fullmatch(word))
+    return set(_content_words(text))
 
 
 # The judge and the flags ask for the words of the same statements again and again.
-_content_words_once = lru_cache(maxsize=8_000)(_content_words)
+@remember_short(8_000)
+def _content_words(text: str) -> frozenset[str]:
+    words = {word for match in _RUNS.finditer(normalise_text(text)) for word in _split_run(match)}
+    return frozenset(word for word in words if len(word) > 1 and not _ONLY_HIRAGANA.fullmatch(word))
 
 
 def _split_run(match: re.Match[str]) -> list[str]:
