@@ -320,13 +320,8 @@ class Reading:
     def claim_likeness(self) -> Any:
         """Return the cosine similarity of each claim (row) to each source (column). Placeholders stand for their
         facts."""
-        sources = np.concatenate([embed_once([]), *map(_embed_passage, self.passages)])
-        # A statement quoted from a passage has its vector.
-        places = {neutral_facts(unit.text): i for i, unit in enumerate(self.sources)}
-        texts = [neutral_facts(claim.text) for claim in self.claims]
-        new = list(dict.fromkeys(text for text in texts if text not in places))
-        places |= {text: len(sources) + i for i, text in enumerate(new)}
-        claims = np.concatenate([sources, embed_once(new)])[np.array([places[text] for text in texts], dtype=int)]
+        sources = embed_once([neutral_facts(unit.text) for unit in self.sources])
+        claims = embed_once([neutral_facts(claim.text) for claim in self.claims])
         return cosines(claims, sources)
 
     @cached_property
@@ -461,10 +456,6 @@ def _units(passage: str) -> tuple[Unit, ...]:
     return tuple(unit for unit in split_units(passage) if fold(unit.text))
 
 
-def _embed_passage(passage: str) -> Vectors:
-    return embed_once([neutral_facts(unit.text) for unit in _units(passage)])
-
-
 # {text: its vector} of the texts that were embedded last. Most answers of a run use the same passages, and an answer that
 # was damaged for a certificate differs from the others in a sentence. What is embedded beside a text changes its vector in
 # the seventh digit, which no score shows.
@@ -475,7 +466,7 @@ _MOST = 8192  # of 2 kB each
 def embed_once(texts: Sequence[str]) -> Vectors:
     """Return one vector for each text, in the order of the texts, as (len(texts), 512). Equal texts are embedded once."""
     texts = [text[:_LONGEST] for text in texts]
-    found = {text: _vectors[text] for text in texts if text in _vectors}
+    found = {text: vector for text in texts if (vector := _vectors.get(text)) is not None}  # threads share _vectors
     if new := [text for text in dict.fromkeys(texts) if text not in found]:
         embedded = dict(zip(new, embed_texts(new), strict=True))
         if len(_vectors) > _MOST:
