@@ -25,7 +25,7 @@ _MANNER = re.compile("[一-龠々]{2}的[なに]")
 _NO_GUESS = re.compile(r"推測|そのまま当てはめ")
 
 
-def rate_coverage(wanted: Sequence[str], reading: Reading) -> list[float]:
+def rate_keypoints(wanted: Sequence[str], reading: Reading) -> list[float]:
     """Return for each keypoint (a point that the dataset expects in the answer) how far the answer covers it, 0–1.
     It cannot see whether a statement means what the keypoint means, and may miss a keypoint in different words."""
     said = [

@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 
 from ..base.texts import bigrams, containment, fold, jaccard
-from .coverage import rate_coverage
+from .coverage import rate_keypoints
 from .doubt import doubts, wrong_facts
 from .facts import blank_facts, find_facts, is_negative, is_same
 from .faults import find_misplaced, rate_citation
@@ -124,10 +124,10 @@ def measure_accuracy(reading: Reading) -> Measured:
 
 
 def measure_coverage(reading: Reading) -> Measured:
-    """Measure how far the answer covers the expected keypoints (網羅性), 0–100 points: the mean of `rate_coverage`."""
+    """Measure how far the answer covers the expected keypoints (網羅性), 0–100 points: the mean of `rate_keypoints`."""
     keypoints = reading.question.expected_keypoints
     wanted = [k for k in keypoints if not _WARNING_KEYPOINT.search(k)] or list(keypoints)
-    covered = rate_coverage(wanted, reading)
+    covered = rate_keypoints(wanted, reading)
     missing = [keypoint for keypoint, share in zip(wanted, covered, strict=True) if share < 0.5]
     reason = f"キーポイント{len(wanted)}件すべてに、近い内容の記述を見つけました。"
     if missing:

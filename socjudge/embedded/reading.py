@@ -242,18 +242,12 @@ class Reading:
         return [(m[1].casefold(), m[2] or "") if m else ("", "") for m in lines]
 
     @cached_property
-    def statements(self) -> list[list[str]]:
-        """Return for each passage the texts of its units."""
-        return [[unit.text for unit in _units(passage)] for passage in self.passages]
-
-    @cached_property
     def sources(self) -> list[Unit]:
         return [unit for passage in self.passages for unit in _units(passage)]
 
     @cached_property
     def source_texts(self) -> set[str]:
-        """Return the folded texts of all sources; table rows also as the sentences that `read_statements` makes of
-        them."""
+        """Return the folded texts of all sources, of table rows also as the sentences of `read_statements`."""
         # A claim that is one of these texts contradicts nothing.
         rows = (said.text for passage in self.passages for said in read_statements(passage) if said.kind == "row")
         return {fold(text) for text in (*(unit.text for unit in self.sources), *rows)}
@@ -282,15 +276,13 @@ class Reading:
     @cached_property
     def given_words(self) -> set[str]:
         """Return the words of the passages, the question and the keypoints. All other words are the answer's own."""
-        return self.passage_words | content_words(
-            "\n".join([self.question.question, *self.question.expected_keypoints])
-        )
+        return content_words(self.texts)
 
     @cached_property
     def rarity(self) -> dict[str, float]:
         """Return {word of the passages: how rare it is}: 1 if one unit has it, and less if more units have it."""
-        once = dict(zip(self.passages, self.statements, strict=True))  # a context may be given twice
-        counts = Counter(word for texts in once.values() for text in texts for word in content_words(text))
+        units = [unit for passage in dict.fromkeys(self.passages) for unit in _units(passage)]  # each passage once
+        counts = Counter(word for unit in units for word in content_words(unit.text))
         # A number is often the fact that is wrong, which 正確性 sees.
         return {word: (0.3 if any(map(str.isdigit, word)) else 1) / (1 + log(count)) for word, count in counts.items()}
 
@@ -366,9 +358,8 @@ class Reading:
         about = self.about[i]
         if not about and i and self.claims[i - 1].group == claim.group:  # これで対応は済みます。
             about = self.about[i - 1]
-        cited = [
-            s for p in (p for source in claim.cited for p in self.places_headed(source)) for s in self.statements[p]
-        ]
+        places = [p for source in claim.cited for p in self.places_headed(source)]
+        cited = [unit.text for p in places for unit in _units(self.passages[p])]
         if not about:
             own = content_words(claim.text)
             about = [source for source in cited if own & content_words(source)][:2]
