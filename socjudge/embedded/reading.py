@@ -71,11 +71,10 @@ _READABLE = 0.1  # share of kana among an answer's letters: runbook sentences ha
 @dataclass(frozen=True, eq=False)  # one for each answer: what is measured of it is remembered
 class Reading:
     """Hold an answer with its question, and compute, when first used, what the embedded judge must know of them.
+    A unit is a sentence, a heading, a table row or a command line. A source is a unit of a passage."""
 
-    A unit is a sentence, a heading, a table row or a command line. A source is a unit of a passage. Pairs are of
-    neighbouring characters. Unless they are `folded_pairs`, facts are blanked out in them, so that wrong ones lower no
-    likeness. Whether the passages are right is never seen.
-    """
+    # Pairs are of neighbouring characters. Unless they are `folded_pairs`, facts are blanked out in them, so that wrong
+    # ones lower no likeness.
 
     question: EvalQuestion
     answer: AssistantAnswer

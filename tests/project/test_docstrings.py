@@ -17,7 +17,7 @@ LONGER = {
     "runs/logs.save_evaluation_results": "the specification names it, and users find it in socjudge.judge",
     "history/frames.run_wide": "the columns of `run.wide_frame()`",
     "runs/forecast.run": "a method of what `plan_run` returns: its arguments and errors",
-    "runbooks/index.search": "a method of what `load_index` returns: the order of equal scores, what is found, errors",
+    "runbooks/search.search": "a method of what `load_index` returns: the order of equal scores, what is found, errors",
     "runbooks/reading.load_runbooks": "what is skipped with a warning, and what is an error",
     "runbooks/reading.find_runbooks": "what is left out with a warning, and what is an error",
     "runbooks/reading.split_runbook": "where Markdown and text files are split, and what is left out",
