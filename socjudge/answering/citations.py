@@ -9,7 +9,6 @@ rewritten at all.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
