@@ -77,7 +77,7 @@ def judge_criterion(criterion: str, evidence: Evidence) -> Verdict:
     found = (
         _people(own, alpha),
         _damage(mine, alpha),
-        _noise(steadiness(evidence.scores, criterion), alpha),
+        _noise(evidence.scores, criterion, alpha),
         _against_half("injection", attacks, attacks["moved"] == "rose", alpha, should=False),
         _against_half("flags", flags, flags["moved"] != "stayed", alpha, should=False),
     )
@@ -267,29 +267,40 @@ def _damage(changes: pd.DataFrame, alpha: float) -> Finding:
     return replace(found, state="open") if found.state == "against" != scored.state else found
 
 
-def _noise(found: Steadiness, alpha: float) -> Finding:
-    if not found.freedom:
+def _noise(scores: pd.DataFrame, criterion: str, alpha: float) -> Finding:
+    own = scores[(scores["case"] == ORIGINAL) & (scores["criterion"] == criterion)].dropna(subset=["score"])
+    found = own.groupby("question_id", sort=False)["score"].agg(["size", "var", "max", "min"])
+    again = found[found["size"] > 1]
+    if again.empty:
         return Finding("noise", "untried", say("No answer was judged twice."))
+    # The sd is pooled over answers. Its freedom is that of a chi-squared with the same mean and variance as the sum of
+    # squares (Satterthwaite 1946, Biom. Bull. 2, 110-114), but at most the number of repeats. Equal scores show little
+    # about a judge whose scores sometimes jump.
+    squares, most = again["var"] * (again["size"] - 1), float((again["size"] - 1).sum())
+    spread = len(again) * float(squares.var(ddof=1)) if len(again) > 1 else 0.0
+    freedom = min(most, 2 * float(squares.sum()) ** 2 / spread) if spread else most
+    sd = math.sqrt(float(squares.sum()) / most)
     # The test of the sd assumes normal noise. A judge that mostly gives the same score, but sometimes jumps, may pass
     # it. The test of the share of jumps needs no such assumption.
-    low, high = sd_ends(found.sd, found.freedom, alpha)
-    _, most = share_ends(found.jumps, found.n, alpha)
-    state = "shown" if high <= MAX_NOISE and most < MAX_JUMPY else "against" if low > MAX_NOISE else "open"
+    low, high = sd_ends(sd, freedom, alpha)
+    jumped = float((again["max"] - again["min"] > JUMP).mean())
+    _, jumpy = share_ends(jumped, len(again), alpha)
+    state = "shown" if high <= MAX_NOISE and jumpy < MAX_JUMPY else "against" if low > MAX_NOISE else "open"
     told = say(
         "Judged again, scores scatter with an sd of {sd:.1f} points (at most {high:.1f}, {freedom:.0f} degrees "
         "of freedom; {most:g} are allowed).",
-        sd=found.sd,
+        sd=sd,
         high=high,
-        freedom=found.freedom,
+        freedom=freedom,
         most=MAX_NOISE,
     )
     jumps = say(
         "The score of {share:.0%} of the answers jumped by more than {points:g} points (at most {high:.0%}, {n} "
         "answers; less than {most:.0%} is allowed).",
         points=JUMP,
-        share=found.jumps,
-        high=most,
-        n=found.n,
+        share=jumped,
+        high=jumpy,
+        n=len(again),
         most=MAX_JUMPY,
     )
     return Finding("noise", state, sentences(told, jumps))
@@ -308,34 +319,7 @@ def _against_half(name: str, rows: pd.DataFrame, happened: pd.Series, alpha: flo
     return Finding(name, state, say(_SHARES[name][0], share=mean, low=low, high=high, n=n))
 
 
-# -- noise, and the limits of what is tested
-
-
-class Steadiness(NamedTuple):
-    """Hold how much a judge's scores of unchanged answers vary between repeats."""
-
-    sd: float  # points, pooled over answers
-    freedom: float  # degrees of freedom of sd; fewer than the repeats if a few answers vary most
-    jumps: float  # share of the answers whose highest and lowest score are more than JUMP apart
-    n: int  # answers judged at least twice
-
-
-def steadiness(scores: pd.DataFrame, criterion: str) -> Steadiness:
-    """Measure how much a criterion's scores of unchanged answers vary between repeats.
-    If nothing was judged twice, sd and jumps are NaN, and freedom and n are 0."""
-    own = scores[(scores["case"] == ORIGINAL) & (scores["criterion"] == criterion)].dropna(subset=["score"])
-    found = own.groupby("question_id", sort=False)["score"].agg(["size", "var", "max", "min"])
-    again = found[found["size"] > 1]
-    if again.empty:
-        return Steadiness(math.nan, 0.0, math.nan, 0)
-    # The freedom is that of a chi-squared with the same mean and variance as the sum of squares (Satterthwaite 1946,
-    # Biom. Bull. 2, 110-114), but at most the number of repeats. Equal scores show
-    # little about a judge whose scores sometimes jump.
-    squares, most = again["var"] * (again["size"] - 1), float((again["size"] - 1).sum())
-    spread = len(again) * float(squares.var(ddof=1)) if len(again) > 1 else 0.0
-    freedom = min(most, 2 * float(squares.sum()) ** 2 / spread) if spread else most
-    jumped = again["max"] - again["min"] > JUMP
-    return Steadiness(math.sqrt(float(squares.sum()) / most), freedom, float(jumped.mean()), len(again))
+# -- limits of a share and of an sd
 
 
 def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:
