@@ -238,7 +238,7 @@ def _judging(changed: list[Difference]) -> str:
 
 
 def _rule_notes(scores: pd.DataFrame, ids: list[str]) -> list[str]:
-    """Say whether the pass rule moved, and which run has no verdict."""
+    """Say whether the pass rule moved, and whether a run's log contradicts itself."""
     sides = [scores[scores["run_id"] == run_id] for run_id in ids]
     rules = [frame_rule(side) for side in sides]
     lines, rates = ([rule.line for rule in rules], [100 * rule.rate for rule in rules])
@@ -257,9 +257,10 @@ def _rule_notes(scores: pd.DataFrame, ids: list[str]) -> list[str]:
             else "{moved}; the verdict turned from {was} to {now}"
         )
         notes.append(say(key, moved=listed(told), was=was, now=now))
-    undecided = {run_id: frame_undecided(side) for run_id, side in zip(ids, sides, strict=True)}
     return notes + [
-        say("{run} has no verdict ({reason})", run=run, reason=why) for run, why in undecided.items() if why
+        say("{run} has no verdict ({reason})", run=run_id, reason=frame_undecided(side))
+        for run_id, side in zip(ids, sides, strict=True)
+        if "contradictory" in side and side["contradictory"].any()
     ]
 
 
