@@ -126,14 +126,14 @@ class _Shown:
     """Give a record its display: one line in a terminal, HTML in a notebook cell. base/showing.py makes both."""
 
     def __repr__(self) -> str:
-        from .base.showing import record_line
+        from .base.showing import LINES
 
-        return record_line(self)
+        return LINES[type(self)](self)
 
     def _repr_html_(self) -> str:
-        from .base.showing import record_html
+        from .base.showing import PAGES
 
-        return record_html(self)
+        return PAGES[type(self)](self)
 
 
 @dataclass(frozen=True, repr=False)

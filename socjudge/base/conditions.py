@@ -7,7 +7,7 @@ Charts, comparisons, the report and the explorer use this list.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,14 +31,12 @@ class Condition(NamedTuple):
     field: str = ""  # of RunInfo
 
 
-def _conditions() -> Iterator[Condition]:
-    for field in fields(RunInfo):
-        if "condition" in field.metadata:
-            name, group, column, moves_scores = field.metadata["condition"]
-            yield Condition(column or field.name, name, group, moves_scores, field.name)
-
-
-CONDITIONS = tuple(_conditions())
+CONDITIONS = tuple(
+    Condition(column or field.name, name, group, moves_scores, field.name)
+    for field in fields(RunInfo)
+    if "condition" in field.metadata
+    for name, group, column, moves_scores in [field.metadata["condition"]]
+)
 
 
 class Difference(NamedTuple):

@@ -364,7 +364,7 @@ def flags_html(answer: AssistantAnswer) -> str:
     return f'<div class="warn">{say("⚠️ Warning: {flags}", flags=listed(raised))}</div>' if raised else ""
 
 
-_LINES: dict[type, Callable[[Any], str]] = {
+LINES: dict[type, Callable[[Any], str]] = {  # how a record, such as a run, is shown in a terminal: as one line
     Passage: lambda each: f"<Passage {one_line(each.citation)}, score {each.score:.2f}: {one_line(each.text, 40)}>",
     AssistantAnswer: lambda each: (
         f"<AssistantAnswer to {one_line(each.question, 40)} by {one_line(each.model)}: {one_line(each.answer)}>"
@@ -376,7 +376,8 @@ _LINES: dict[type, Callable[[Any], str]] = {
     ),
     EvaluationRun: _run_line,
 }
-_PAGES: dict[type, Callable[[Any], str]] = {  # a run's has a line about its judge's certificate: `run_html`
+# And in a notebook cell, as HTML. A run's has a line about its judge's certificate: `run_html`.
+PAGES: dict[type, Callable[[Any], str]] = {
     Passage: lambda each: block("", f"<b>{escape(each.citation)}</b>", f"<pre>{escape(each.text)}</pre>"),
     Usage: usage_html,
     AssistantAnswer: lambda each: answer_html(each.question, each),
@@ -384,16 +385,6 @@ _PAGES: dict[type, Callable[[Any], str]] = {  # a run's has a line about its jud
     EvaluationResult: lambda each: block("", question_html(each) + note_html(answer_verdict(each.evaluation))),
     RunInfo: _info_html,
 }
-
-
-def record_line(record: Any) -> str:
-    """Return a record, such as a run or an answer, as one line of text for a terminal."""
-    return _LINES[type(record)](record)
-
-
-def record_html(record: Any) -> str:
-    """Return a record, such as an answer or an evaluation, as HTML for a notebook cell."""
-    return _PAGES[type(record)](record)
 
 
 def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
