@@ -74,7 +74,8 @@ def parse_judgement(
         readings = [_read(found, criteria, is_of_hundred, was_told) for found in verdicts]
         if any(reading.scores != readings[0].scores for reading in readings[1:]):
             raise UnparsableJudgement("the reply holds {count} different verdicts", count=len(readings))
-        _check_rest(body[verdicts[-1].start + len(verdicts[-1].source) :], readings[0].scores)
+        if rest := body[verdicts[-1].start + len(verdicts[-1].source) :]:
+            _check_rest(rest, readings[0].scores)
         return readings[0]
     except UnparsableJudgement as error:
         raise UnparsableJudgement(str(error), text) from None
@@ -113,7 +114,8 @@ def _verdicts(body: str, criteria: Sequence[str], shown: Sequence[str]) -> list[
     if whole and not verdicts:
         verdicts = _unwrapped(objects[0], criteria)
     # What stands in a text that the judge was shown, in the same words or with the same scores, is not its own verdict.
-    verdicts = [found for found in map(as_written, verdicts) if not _is_quoted(found, criteria, shown, whole=whole)]
+    verdicts = [as_written(found) if found.was_repaired else found for found in verdicts]
+    verdicts = [found for found in verdicts if not _is_quoted(found, criteria, shown, whole=whole)]
     if not verdicts:
         start = body.find("{")
         if start < 0:

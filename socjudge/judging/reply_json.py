@@ -62,16 +62,26 @@ def find_objects(body: str) -> list[JsonObject]:
     last_scores = body.rfind("scores")
     position = body.find("{")
     while position >= 0:
-        end = closing_brace(body, position)
-        if end is None:
-            if position < last_scores:
-                raise UnparsableJudgement("the reply is cut: its JSON object never closes")
-            break
-        source = body[position : end + 1]
-        value, was_repaired = _load(source, repair="scores" in source or source == body)
+        was_repaired = False
+        try:
+            value, end = _DECODER.raw_decode(body, position)
+        except (json.JSONDecodeError, RecursionError):
+            brace = closing_brace(body, position)
+            if brace is None and position < last_scores:
+                raise UnparsableJudgement("the reply is cut: its JSON object never closes") from None
+            if brace is None:
+                break
+            value, end = None, brace + 1
+            source = body[position:end]
+            if "scores" in source or source == body:
+                if len(source) > _MAX_REPAIRED:
+                    raise UnparsableJudgement("the reply's JSON is damaged and too long to be repaired") from None
+                # The braces are balanced, so nothing was cut off. What remains is punctuation (a trailing comma, single
+                # quotes, a comment), which json_repair corrects. It also guesses, hence as_written after it.
+                value, was_repaired = json_repair.loads(source), True
         if isinstance(value, dict):
-            found.append(JsonObject(value, source, position, was_repaired))
-        position = body.find("{", end + 1)
+            found.append(JsonObject(value, body[position:end], position, was_repaired))
+        position = body.find("{", end)
     return found
 
 
@@ -93,20 +103,6 @@ def closing_brace(body: str, start: int) -> int | None:
     return None
 
 
-def _load(source: str, *, repair: bool) -> tuple[Any, bool]:
-    try:
-        value = json.loads(source, strict=False, object_pairs_hook=without_duplicates, parse_constant=_no_constant)
-        return value, False
-    except json.JSONDecodeError:
-        if not repair:
-            return None, False
-        if len(source) > _MAX_REPAIRED:
-            raise UnparsableJudgement("the reply's JSON is damaged and too long to be repaired") from None
-        # The braces are balanced, so nothing was cut off. What remains is punctuation (a trailing comma, single quotes,
-        # a comment), which json_repair corrects. It also guesses, hence as_written after it.
-        return json_repair.loads(source), True
-
-
 def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return (name, value) pairs as a dict. Raises UnparsableJudgement if a name occurs twice."""
     value = dict(pairs)
@@ -120,11 +116,12 @@ def _no_constant(name: str) -> Any:
     raise UnparsableJudgement("the reply holds {name}, which is no score", name=name)
 
 
+_DECODER = json.JSONDecoder(strict=False, object_pairs_hook=without_duplicates, parse_constant=_no_constant)
+
+
 def as_written(found: JsonObject) -> JsonObject:
-    """Return a JSON object whose scores are exactly those in its source, so that no repair makes up a score.
+    """Return a repaired JSON object whose scores are exactly those in its source, so that no repair makes up a score.
     UnparsableJudgement if the scores in the source are not clear."""
-    if not found.was_repaired:
-        return found
     keys = list(_SCORES_KEY.finditer(found.source))
     part = re.compile(r"\{([^{}]*)\}").match(found.source, keys[0].end() if keys else 0)
     if len(keys) > 1 or part is None:
