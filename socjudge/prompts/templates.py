@@ -92,16 +92,11 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
         return Prompt(OF_RUBRIC, rubric_prompt_text(rubric or open_project().rubric))
     if prompt_id in built_in_ids():
         return _built_in(prompt_id)
-    if not is_prompt_id(prompt_id):
-        raise ConfigError(
-            "{prompt!r} is no prompt id; pass an id such as 'guide-1', a .txt path or a Prompt",
-            prompt=one_line(prompt_id),
-        )
-    if (own := constants.PROMPTS_DIR / f"{prompt_id}.txt").is_file():
+    if is_prompt_id(prompt_id) and (own := constants.PROMPTS_DIR / f"{prompt_id}.txt").is_file():
         return _truly_named(_read_prompt(own), rubric)
     raise ConfigError(
-        "no prompt '{prompt}': built in are '{judge}' and '{assistant}'; your own go to {folder}/<id>.txt",
-        prompt=prompt_id,
+        "no prompt {prompt}: built in are '{judge}' and '{assistant}'; your own go to {folder}/<id>.txt",
+        prompt=one_line(prompt_id),
         judge="guide-1",
         assistant="assistant-3",
         folder=constants.PROMPTS_DIR,

@@ -1214,9 +1214,9 @@ def test_an_unknown_prompt_id_lists_the_known_ones() -> None:
 
 
 def test_a_prompt_id_cannot_leave_its_folder() -> None:
-    with pytest.raises(ConfigError, match="no prompt id"):
+    with pytest.raises(ConfigError, match="no prompt .*built in"):
         load_prompt("x" * 5000)
-    with pytest.raises(ConfigError, match="no prompt id"):
+    with pytest.raises(ConfigError, match="no prompt .*built in"):
         load_prompt("../../secrets")
 
 
