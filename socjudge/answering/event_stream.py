@@ -26,16 +26,8 @@ _CHANGES = _REPLACES | {
 _STARTS = {"start", "started", "begin", "created"}
 _ENDS = {"end", "done", "stop", "finish", "finished", "complete", "completed", "final", "eos"}
 _FAILS = {"error", "failed", "failure", "aborted", "cancelled", "canceled", "incomplete", "interrupted", "timeout"}
-_OF_ALL = {
-    "response",
-    "message",
-    "chat",
-    "stream",
-    "run",
-    "workflow",
-    "agent",
-    "event",
-}  # not of a step, such as a tool
+# of the whole answer, and not of a step, such as a tool
+_OF_ALL = {"response", "message", "chat", "stream", "run", "workflow", "agent", "event"}
 # why an answer ended before its end
 _CUTS = {"filter", "filtered", "safety", "blocked", "length", "max", "limit", "error", "timeout", "recitation"}
 _END_MARK = re.compile(r"(?i:[\[<](?:done|end|eos|stop)[\]>])|DONE|END")  # as data, in place of JSON
