@@ -441,10 +441,7 @@ class RunInfo(_Shown):
     # The number of judges that were asked together about the same answers. It is 1, except in logs of older versions.
     # The log of one of several judges leaves the verdict open.
     judges_asked: int = 1
-    # The name of the project's folder, and a hash of all its settings (`Project`). Both are only information. No
-    # comparison or verdict uses them.
-    project: str = ""
-    settings_sha256: str = ""
+    project: str = ""  # the name of its folder, which no comparison and no verdict uses
     schema_version: int = SCHEMA_VERSION
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 

@@ -77,14 +77,6 @@ class Project:
         """Return the name of the project's folder. Logs have this name."""
         return self.folder.name
 
-    @property
-    def settings_sha256(self) -> str:
-        """Return the SHA-256 of the values of all settings, in hex. It does not depend on where the values come from."""
-        import hashlib  # only a run needs it, not an import
-        import json
-
-        return hashlib.sha256(json.dumps(dict(self.values), ensure_ascii=False, sort_keys=True).encode()).hexdigest()
-
     def default_model(self, task: Literal["answer", "judge"]) -> tuple[str, bool]:
         """Return the model for a task, and whether socjudge.toml names it. The caller may use the embedded model instead
         of one that the file does not name (or calls "auto"), but must not replace one that it names."""

@@ -298,7 +298,7 @@ def _open_judge(
 def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
     from ..models.offline import ASSISTANT_NAME, JUDGE_NAME
 
-    own, project, index = plan.own, open_project(), plan.index if plan.needs_index else None
+    own, index = plan.own, plan.index if plan.needs_index else None
     info = RunInfo(
         run_id="",
         started_at="",
@@ -327,8 +327,7 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
         pass_rate_required=plan.rubric.pass_rate,
         rubric=plan.rubric,
         judge_prompt_text=plan.judge_prompt.text,
-        project=project.name,
-        settings_sha256=project.settings_sha256,
+        project=open_project().name,
         socjudge_version=__version__,
     )
     return begin_now(info)

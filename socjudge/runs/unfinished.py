@@ -196,37 +196,34 @@ def find_journal(folder: Path, identity: Identity) -> Path | None:
 def notes_on_others(folder: Path, identity: Identity, *, is_new: bool) -> list[str]:
     """Say which interrupted runs are not resumed: the same run of an earlier version and, of a new run, the newest one
     that differs in little."""
-    notes = []
+    notes, nearest = list[str](), ""
     for path, header in _journals(folder):
+        there, can_resume = _identity(path, header), header["journal"] == FORMAT
+        differences = identity.differences(there) if is_new and can_resume else []
+        if 0 < len(differences) <= MOST_DIFFERENCES:
+            why = say(
+                "it differs: {differences}. To resume it, start it with its own settings",
+                differences="; ".join(differences),
+            )
+        elif not can_resume and identity.agrees(there):
+            why = say("an earlier version wrote it. load_run reads what is there, to be saved as a log")
+        else:
+            continue
         with contextlib.suppress(ConfigError):  # damaged: `unfinished_runs` says so
-            if header["journal"] != FORMAT and identity.agrees(_identity(path, header)):
-                left = describe_journal(path)
-                notes.append(
-                    say(
-                        "{path}: an earlier version left the same run unfinished ({done} of {total} judged, cost {cost}). "
-                        "This version cannot resume it and starts anew. load_run reads what is there, to be saved as a "
-                        "log",
-                        path=path,
-                        done=left.done,
-                        total=left.total,
-                        cost=money(left.cost_usd),
-                    )
-                )
-    for path, header in reversed(_journals(folder)) if is_new else ():
-        differences = identity.differences(_identity(path, header)) if header["journal"] == FORMAT else []
-        with contextlib.suppress(ConfigError):
-            if 0 < len(differences) <= MOST_DIFFERENCES and (left := describe_journal(path)).done:
-                told = say(
-                    "{path}: an interrupted run ({done} of {total} judged, cost {cost}) is not resumed, because it "
-                    "differs: {differences}. To resume it, start it with its own settings",
-                    path=path,
-                    done=left.done,
-                    total=left.total,
-                    cost=money(left.cost_usd),
-                    differences="; ".join(differences),
-                )
-                return [*notes, told]
-    return notes
+            left = describe_journal(path)
+            note = say(
+                "{path}: an interrupted run ({done} of {total} judged, cost {cost}) is not resumed, because {why}",
+                path=path,
+                done=left.done,
+                total=left.total,
+                cost=money(left.cost_usd),
+                why=why,
+            )
+            if not can_resume:
+                notes.append(note)
+            elif left.done:
+                nearest = note
+    return [*notes, nearest] if nearest else notes
 
 
 def _identity(path: Path, header: Mapping[str, Any]) -> Identity:

@@ -37,7 +37,7 @@ def test_a_rubric_of_ones_own_holds_in_every_command_without_a_line_of_python(tm
             assert list(run["results"][0]["evaluation"]["scores"])[-1] == "迅速性"
             assert (run["run"]["pass_threshold"], run["run"]["judge_prompt_id"], run["run"]["k"]) == (80, "rubric-1", 7)
             assert run["run"]["rubric"]["descriptions"] == {"迅速性": "着手までの時間が示されているか"}
-            assert run["run"]["project"] == "mine" and len(run["run"]["settings_sha256"]) == 64
+            assert run["run"]["project"] == "mine"
 
         # A changed mind: the runs keep what they were judged by, in every view.
         (project / "socjudge.toml").write_text(SETTINGS.replace("80.0", "60.0").replace("0.5\n", "0.9\n", 1), "utf-8")

@@ -367,7 +367,7 @@ def test_what_is_known_of_a_run_is_a_condition_or_known_to_be_none() -> None:
     none = {"run_id", "started_at", "finished_at", "rejudged_from", "assistant_usage", "judge_usage"}
     none |= {"wall_time_s", "sessions", "schema_version", "most_usd"}
     none |= {"rubric", "judge_prompt_text"}  # its criteria, line and rate, and its hash, are
-    none |= {"project", "settings_sha256"}  # what of them decides is
+    none |= {"project"}  # what of them decides is
     none |= {"judges_asked", "asked"}  # of one of several judges, and of a part, there is no verdict
     none |= {"questions_sha256", "answers_sha256", "embedder"}  # dataset, assistant and index say them in words
     none |= {"embedded_judge", "embedded_assistant", "only_failed_of"}  # the model that answered, rejudged_from
