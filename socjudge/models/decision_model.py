@@ -24,7 +24,7 @@ from ..prompts.for_rubric import anchors_of
 from ..records import AssistantAnswer, Completion, EvalQuestion, ModelRequest, Rubric
 from .gate import RunGate
 from .openai_model import OpenAIModel
-from .prices import count_bytes, most_usd_of, usage_of
+from .prices import count_bytes, usage_of
 
 WORDING = 1  # version of the questions' wording; part of the judge's settings, because another wording is another judge
 TOLERANCE = 0.01  # for a sum of probabilities, and for an expected value as a share of its scale
@@ -69,10 +69,6 @@ class DecisionModel(OpenAIModel):
         self.name = f"decisions:{name}" if levels == 3 else f"decisions-{levels}:{name}"
         self.levels = levels
         self.settings = " ".join(filter(None, [hash_query(base_url), f"{levels} levels, wording {WORDING}"]))
-
-    def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost in US dollars. Return None if the price is unknown."""
-        return most_usd_of(self.own_name, self.as_billed(request), self.address)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
         if request.task != "judge":

@@ -170,14 +170,14 @@ class OpenAIModel(PacedModel):
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """Return the most that one call can cost in US dollars. Return None if the price is unknown."""
-        return most_usd_of(self.name, request, self.address)
+        return most_usd_of(self.own_name, self.as_billed(request), self.address)
 
     async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
         import openai
 
         learned: set[str] = set()
         limit = int(min(request.max_output_tokens, self._most_output_tokens))
-        was_cut = keep = False
+        was_cut = False
         try:
             while True:
                 body, response = self._body(request, learned, limit), None
@@ -190,7 +190,7 @@ class OpenAIModel(PacedModel):
                 except openai.APIStatusError as error:
                     told = read_error(error)
                     if error.status_code in (400, 422) and told.rejects_output:
-                        keep = True
+                        self._refused |= learned
                         return self.rejected(told, request)
                     if error.status_code not in (400, 422, 500):
                         raise self._status_error(error, told) from None
@@ -215,18 +215,13 @@ class OpenAIModel(PacedModel):
                         ),
                         may_be_billed=True,
                     ) from None
-                if completion.usage.output_tokens > limit + 64 and not learned.union(self._refused).intersection(
-                    _LIMITS
-                ):
-                    learned.update(body.keys() & set(_LIMITS))  # the server ignores this parameter
-                keep = True
+                self._refused |= learned
+                if completion.usage.output_tokens > limit + 64 and not self._refused.intersection(_LIMITS):
+                    self._refused |= body.keys() & set(_LIMITS)  # the server ignores this parameter
                 return completion
         except Retryable:
-            keep = True
+            self._refused |= learned  # but if the request is refused even so, the cause is unknown
             raise
-        finally:
-            if keep:  # if the request is refused even so, the cause is unknown
-                self._refused |= learned
 
     async def _post(self, body: Mapping[str, Any], settings: CallSettings) -> Any:
         import aiohttp

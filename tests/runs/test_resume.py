@@ -334,6 +334,19 @@ def test_a_line_that_is_no_record_of_ours_is_named_before_anything_is_paid(
     assert len(service.requests) == 1
 
 
+def test_a_kept_reply_whose_usage_nobody_knows_is_named_before_anything_is_paid(
+    service: Service, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    service.default = "読めない返事"
+    with pytest.raises(RunStopped):
+        run_suite(questions[:1], tmp_path, answers=stored(questions[:1]), stop=stop_after(service, 1))
+    (journal,) = journals(tmp_path)
+    journal.write_bytes(journal.read_bytes().replace(b'"input_tokens"', b'"tokens"'))
+    with pytest.raises(ConfigError, match=r"partial.jsonl: line 3 is damaged .*fresh"):
+        run_suite(questions[:1], tmp_path, answers=stored(questions[:1]))
+    assert len(service.requests) == 1
+
+
 @pytest.mark.parametrize("header", [{"run": None}, {"total": "2"}, {"journal": None, "run": {}}])
 def test_a_journal_whose_first_line_is_no_header_is_named_and_left_by_fresh(
     service: Service, questions: list[EvalQuestion], tmp_path: Path, header: dict[str, Any]
