@@ -6,6 +6,7 @@ import ast
 import contextlib
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -57,8 +58,9 @@ class StoredAnswers:
         by_text: dict[str, list[tuple[str, str, AssistantAnswer]]] = {}
         known = {str(question.id) for question in questions}
         for question_id, asked, answer in self.rows:
-            # A column of numbers with a gap becomes one of floats when pandas writes it: 3.0 is the question 3.
-            plain = question_id if question_id in known else re.sub(r"^(\d+)\.0$", r"\1", question_id)
+            # A column of numbers with a gap becomes one of floats when pandas writes it: 3.0 is the question 3. So is ３.
+            plain = re.sub(r"^(\d+)\.0$", r"\1", unicodedata.normalize("NFKC", question_id))
+            plain = question_id if question_id in known else plain
             row = (plain, asked, answer)
             by_id.setdefault(plain, []).append(row)
             by_text.setdefault(fold(asked), []).append(row)

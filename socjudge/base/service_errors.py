@@ -26,6 +26,7 @@ _NOTHING = re.compile(r"loc|.*id|time.*|created|.*url|instance|path|stack.*|trac
 _OUTPUT = re.compile(r".*(?:generation|generated|generatedtext|output|completion|answer)|partial.*|candidates?|choices")
 _INPUT = re.compile(r"inputs?|.*prompt|.*messages|content|.*request|received|value|got|ctx|context|text|snippet|sample")
 _PAGE = re.compile(r"\s*<[!?a-z]", re.IGNORECASE)
+_HTML = re.compile(r"<(?:!doctype\s+)?(?:html|head|body)\b", re.IGNORECASE)
 # A longer part in quotation marks, and an object whose end is missing
 _QUOTED = re.compile(
     r"\{\s*\".*|\"[^\"]{80,}\"|(?<!\w)'[^']{80,}'|`[^`]{80,}`|「[^」]{40,}」|“[^”]{80,}”", re.DOTALL
@@ -84,7 +85,10 @@ def read_body(body: Any) -> Told:
     """Return what a service says in the body of an error: in a text, an object or a list of any shape."""
     if isinstance(body, str):
         if _PAGE.match(body[:100]):
-            return Told(_line(_text_of_page(body[:MAX_CHARACTERS])))
+            text = _text_of_page(body[:MAX_CHARACTERS])
+            if _HTML.search(body[:1000]):
+                return Told(_line(text))
+            body = text  # XML, in which some services say what others say in JSON
         with contextlib.suppress(ValueError, RecursionError):
             body = json.loads(body)
     found: dict[str, list[str]] = {kind: [] for kind in ("words", "rest", "codes", "param", "output")}

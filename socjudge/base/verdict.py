@@ -343,7 +343,8 @@ def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") 
 
 
 def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = None) -> str:
-    """Return the summary of a run as Markdown, as the specification words it: in Japanese, whatever language is set.
+    """Return the summary of a run as Markdown, as the specification words it, in Japanese. What it has no words for is in
+    the language in force.
 
     If replies could not be parsed, a line says how many. The verdict is open if it depends on these replies.
 

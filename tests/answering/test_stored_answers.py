@@ -149,9 +149,11 @@ def test_two_answers_to_one_question_are_refused(tmp_path: Path, name: str, text
 
 
 def test_an_id_that_pandas_wrote_as_a_float_is_the_whole_number(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("question_id,answer\n1,回答1\n2.0,回答2\n1.0,別の回答\n", encoding="utf-8")
+    (tmp_path / "a.csv").write_text(
+        "question_id,answer\n1,回答1\n2.0,回答2\n1.0,別の回答\n３,回答3\n", encoding="utf-8"
+    )
     stored = load_answers(tmp_path / "a.csv")
-    assert stored.for_questions(THREE[1:2])[0].answer == "回答2"
+    assert [answer.answer for answer in stored.for_questions(THREE[1:3])] == ["回答2", "回答3"]
     with pytest.raises(ConfigError, match="more than one answer"):
         stored.for_questions(THREE[:1])
     section = replace(THREE[0], id="1.0")  # a number of a section

@@ -622,6 +622,7 @@ SHAPES = {
     ),
     "plain text": lambda said: said,
     "a JSON text": json.dumps,
+    "XML": lambda said: f"<?xml version='1.0'?><Error><Code>BadRequest</Code><Message>{said}</Message></Error>",
 }
 
 

@@ -17,7 +17,7 @@ from support.run_options import with_options
 from support.run_process import ended, started
 from support.service import Reply, Service, error, judgement
 
-from socjudge import AssistantAnswer, ConfigError, EvalQuestion, RunStopped, plan_run, run_evaluation_suite
+from socjudge import AssistantAnswer, ConfigError, EvalQuestion, RunStopped, load_run, plan_run, run_evaluation_suite
 from socjudge.answering.own_assistant import Assistant
 from socjudge.errors import BudgetReached
 from socjudge.models.prices import price_usd
@@ -150,6 +150,21 @@ def test_an_own_assistant_that_becomes_dearer_passes_the_cap_by_the_calls_in_fli
 
 
 @pytest.mark.slow
+def test_an_answer_that_took_the_last_of_the_cap_is_still_judged_for_free(tmp_path: Path) -> None:
+    costs = iter([0.01, 0.01, 3.0, 0.01, 0.01])
+
+    def bot(question: str) -> dict[str, Any]:
+        return {"answer": "端末を隔離します。", "contexts": ["端末を隔離する。"], "cost_usd": next(costs)}
+
+    with pytest.raises(BudgetReached):
+        run_evaluation_suite(
+            QUESTIONS[:5], answers=Assistant(bot, name="bot", version="1", concurrency=1), judge_model="offline",
+            max_cost_usd=1.0, logs_dir=tmp_path, progress=False,
+        )  # fmt: skip
+    (journal,) = tmp_path.glob("*.partial.jsonl")
+    assert len(load_run(journal).results) == 3
+
+
 def test_kills_with_calls_in_flight_do_not_pass_the_cap(service: Service, tmp_path: Path) -> None:
     """Each call is billed when it comes, and the process is killed while some are in flight."""
     billing = Billing("gpt-4o", says_usage=True)
