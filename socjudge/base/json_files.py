@@ -66,5 +66,5 @@ def plainly_decoded(text: str) -> str:
 
 def _not_utf_8(line: int) -> ValueError:
     return ValueError(
-        say("line {line} is not UTF-8 (it may be Shift_JIS or UTF-16); save the file as UTF-8", line=line)
+        say("line {line} is not UTF-8 (it may be Shift_JIS, UTF-16 or ISO-2022-JP); save the file as UTF-8", line=line)
     )
