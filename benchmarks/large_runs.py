@@ -110,7 +110,7 @@ def run_panel(folder: Path) -> None:
     run = make_run(5_000, 1)
     panel.session.run = run
     panel.session.state = "finished"
-    timed("results of 5,000 answers are shown", panel.session._notify)
+    timed("results of 5,000 answers are shown", panel.session.tell)
     print(f"  {len(panel.results.value) / 1e6:.2f} MB of HTML")
 
 

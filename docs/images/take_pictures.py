@@ -105,9 +105,10 @@ def tried(page: Any, panel: Any) -> None:
 def marked(page: Any, panel: Any) -> None:
     panel.get_by_label("採点した人").fill("佐藤")
     panel.get_by_role("button", name="採点を始める").click()
-    panel.get_by_role("slider").first.focus(timeout=20_000)
-    for key in "4432":
-        page.keyboard.press(key)
+    panel.get_by_label("根拠性", exact=True).focus(timeout=20_000)
+    for score in ("100", "95", "75", "50"):
+        page.keyboard.type(score)
+        page.keyboard.press("Tab")
 
 
 def explored(page: Any, panel: Any) -> None:

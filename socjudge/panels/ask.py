@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import ipywidgets as widgets
 
@@ -13,7 +12,7 @@ from ..base.messages import say
 from ..base.showing import answer_html, block, escape, one_line
 from ..records import AssistantAnswer, EvalQuestion
 from ..settings import open_project
-from .controls import NAMES, OWN, WIDE, Panel, choice_box, heading, html, model_box, own_choices, told_in, usual_model
+from .controls import OWN, Panel, button, field, heading, html, model_box, own_choices, told_in, usual_model
 
 MOST_KEPT = 3  # questions of a conversation that are read together with a follow-up
 
@@ -35,48 +34,37 @@ class AskPanel(Panel):
         index_dir: Path | str | None = None,
     ) -> None:
         self._runbooks, self._index_dir = runbooks, index_dir
-        self.question = widgets.Textarea(
-            placeholder=say("For example: What comes first after a malware alert?"),
-            description=say("Question"),
-            style=NAMES,
-            layout=WIDE,
+        self.question = field(
+            widgets.Textarea,
+            say("Question"),
             rows=2,
+            placeholder=say("For example: What comes first after a malware alert?"),
         )
         self.model = model_box(say("Assistant"), usual_model("answer") if model == "auto" else model)
-        self.assistant = choice_box(say("who is asked"), options=[(say("socjudge's assistant"), ""), *own_choices()])
-        if (default := f"{OWN}{open_project().answers}") in [value for _, value in self.assistant.options]:
+        choices = [(say("socjudge's assistant"), ""), *own_choices()]
+        self.assistant = field(widgets.Dropdown, say("who is asked"), options=choices)
+        if (default := f"{OWN}{open_project().answers}") in [value for _, value in choices]:
             self.assistant.value = default
-        self.assistant.layout.display = "" if len(self.assistant.options) > 1 else "none"
+        self.assistant.layout.display = "" if len(choices) > 1 else "none"
         self.ask_button = widgets.Button(description=say("Ask"), icon="paper-plane", button_style="primary")
-        self.new_button = widgets.Button(
-            description=say("Start a new question"),
-            icon="refresh",
-            layout=widgets.Layout(width="auto", flex="0 0 auto"),
-        )
+        self.new_button = button(say("Start a new question"), "refresh")
+        self.new_button.layout.flex = "0 0 auto"
         self.before, self.status = html(), html()
         self.chat = widgets.VBox()  # newest first
-        self.answers: list[Any] = []
+        self.answers: list[AssistantAnswer] = []
         self._asked: list[str] = []  # the questions of this conversation
         self._follow_on = widgets.HBox([self.before, self.new_button])
         self._thread: threading.Thread | None = None
+        how = say(
+            "Say what is affected, what you see, when it began, and what was done. You can go on asking, as in "
+            '"Whom do we tell about that?"'
+        )
         super().__init__(
             [
-                heading(
-                    f"💬 {say('Ask the runbooks')}",
-                    say(
-                        "Say what is affected, what you see, when it began, and what was done. You can go on "
-                        'asking, as in "Whom do we tell about that?"'
-                    ),
-                ),
-                self._follow_on,
-                self.question,
-                self.ask_button,
-                self.assistant,
-                self.model,
-                self.status,
-                self.chat,
+                heading(f"💬 {say('Ask the runbooks')}", how), self._follow_on, self.question,
+                self.ask_button, self.assistant, self.model, self.status, self.chat,
             ]
-        )
+        )  # fmt: skip
         self.add_class("socjudge-ask-panel")
         self.ask_button.on_click(lambda _: self.ask())
         self.new_button.on_click(lambda _: self.start_anew())
@@ -118,15 +106,10 @@ class AskPanel(Panel):
         self._asked = asked[-MOST_KEPT:]
         self._follow_on.layout.display = "" if self._asked else "none"
         questions = "」「".join(one_line(question, 40)[1:-1] for question in self._asked)
-        self.before.value = block(
-            "",
-            escape(
-                say(
-                    "↪ The next question is searched for together with the ones before it: 「{questions}」",
-                    questions=questions,
-                )
-            ),
+        told = say(
+            "↪ The next question is searched for together with the ones before it: 「{questions}」", questions=questions
         )
+        self.before.value = block("", escape(told))
 
     def _answer(self, question: str) -> None:
         from ..answering.assistant import follows_on

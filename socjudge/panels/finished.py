@@ -17,12 +17,11 @@ from ..errors import ConfigError
 from ..history.frames import load_runs
 from ..records import EvaluationRun
 from ..report.effect import compare_runs
-from ..report.page import write_report
 from ..stats.matrix import question_matrix, run_names
 from .controls import ROW, button, html, told_in
 from .matrix import Matrix
 from .views.common import boss_text
-from .views.history import report_html
+from .views.history import save_report
 
 
 class CopyText(anywidget.AnyWidget):
@@ -35,8 +34,8 @@ class CopyText(anywidget.AnyWidget):
 class Finished(widgets.VBox):  # type: ignore[misc]
     """Show a finished run's matrix and what to do next. It is empty until `show` is called."""
 
-    def __init__(self, logs_dir: Path, on_again: Callable[[Path], Any]) -> None:
-        self.logs_dir, self._on_again = logs_dir, on_again
+    def __init__(self, logs_dir: Path, on_again: Callable[[Path], str]) -> None:
+        self.logs_dir = logs_dir
         self.run: EvaluationRun | None = None
         self._questions: list[Any] = []
         self.text = CopyText(title=say("For your boss"), name=say("Copy"), done=say("✅ Copied"))
@@ -44,12 +43,16 @@ class Finished(widgets.VBox):  # type: ignore[misc]
         self.report_button = button(say("Report"), "file-text")
         self.again_button = button(say("Have another judge score"), "gavel")
         self.compare_button = button(say("Compare with the run before"), "columns")
-        steps = widgets.HBox([self.report_button, self.again_button, self.compare_button], layout=widgets.Layout(**ROW))
-        super().__init__([self.text, steps, self.told, self.matrix, self.detail], layout=widgets.Layout(display="none"))
+        steps = {
+            self.report_button: lambda log: save_report(logs_dir, log),
+            self.again_button: on_again,
+            self.compare_button: self._compare_before,
+        }
+        for each in steps:
+            each.on_click(lambda clicked: self._step(steps[clicked]))
         self.matrix.observe(lambda _: self._open(), "chosen")
-        self.report_button.on_click(lambda _: self._step(self._report))
-        self.again_button.on_click(lambda _: self._step(lambda run, log: on_again(log)))
-        self.compare_button.on_click(lambda _: self._step(self._compare_before))
+        buttons = widgets.HBox(list(steps), layout=ROW)
+        super().__init__([self.text, buttons, self.told, self.matrix, self.detail], layout={"display": "none"})
 
     def show(self, run: EvaluationRun | None) -> None:
         """Show a run; None hides everything."""
@@ -73,23 +76,17 @@ class Finished(widgets.VBox):  # type: ignore[misc]
             found = [each for each in self.run.results if each.question.id == self._questions[row]]
             self.detail.value = block("", *(question_html(each, line=line, opened=True) for each in found))
 
-    def _step(self, step: Callable[[EvaluationRun, Path], Any]) -> None:
+    def _step(self, step: Callable[[Path], str]) -> None:
         with told_in(self.told):
             if self.run is None or self.run.log_path is None:
                 raise ConfigError("this run has no log")
-            self.told.value = step(self.run, self.run.log_path) or ""
+            self.told.value = step(self.run.log_path)
 
-    def _report(self, run: EvaluationRun, log: Path) -> str:
-        folder = self.logs_dir / "reports"
-        folder.mkdir(exist_ok=True)
-        return report_html(write_report(folder / f"{log.name.split('.json')[0]}.html", log))
-
-    def _compare_before(self, run: EvaluationRun, log: Path) -> str:
+    def _compare_before(self, log: Path) -> str:
         runs = load_runs(self.logs_dir)
-        own = runs[runs["run_id"] == run.run.run_id]
-        earlier = runs.iloc[: own.index[0]] if len(own) else runs
-        if len(own):
-            earlier = earlier[earlier["dataset_sha256"] == own["dataset_sha256"].iloc[0]]
+        own = runs[runs["log"] == log.name]
+        earlier = runs.iloc[: own.index[0]] if len(own) else runs.iloc[:0]
+        earlier = earlier[earlier["dataset_sha256"].isin(own["dataset_sha256"])]
         if earlier.empty:
             raise ConfigError(
                 "there is no earlier run of these questions in {folder}", folder=shown_path(self.logs_dir)

@@ -21,17 +21,15 @@ from ..charts.scores import plot_category_breakdown
 from ..charts.style import chart_url
 from ..errors import ConfigError
 from ..history.frames import load_runs, load_scores
-from ..records import EvaluationRun
 from ..report.effect import compare_runs
-from ..report.page import write_report
-from ..runs.load import load_run
+from ..runs.load import load_stored
 from ..runs.logs import log_files
 from ..stats.basics import in_order
 from ..stats.matrix import FAILED, PASSED, question_matrix, run_names
 from .again import JudgeAgain
-from .controls import AUTO, NAMES, ROW, Panel, as_choice, button, heading, html, told_in
+from .controls import AUTO, ROW, Panel, as_choice, button, field, heading, html, told_in
 from .matrix import Matrix
-from .views.history import answers_html, chart_html, head_text, report_html, runs_html
+from .views.history import answers_html, chart_html, head_text, runs_html, save_report
 
 SHOWN_RUNS = 30  # columns; the newest
 MOVED = 5.0  # points between two runs that are called a difference
@@ -56,15 +54,14 @@ class HistoryExplorer(Panel):
 
     def __init__(self, logs_dir: Path | str | None = None) -> None:
         self.logs_dir = as_path(logs_dir or constants.LOGS_DIR)
-        self.runs = self.scores = self._all_runs = self._all_scores = pd.DataFrame()
-        self._cells = pd.DataFrame()
+        self.runs = self.scores = self._all_runs = self._all_scores = self._cells = pd.DataFrame()
         self._questions: list[Any] = []
-        self._read: dict[str, EvaluationRun] = {}
-        self._filling = False
+        self._filling = False  # true while the panel itself sets controls
         self.judge, self.prompt, self.category = (
             widgets.Dropdown(description=name, style={"description_width": "7em"}, layout={"width": "18em"})
             for name in ("Judge", say("Prompt"), say("Category"))
         )
+        self._filters = {"judge_model": self.judge, "prompt_id": self.prompt, "category": self.category}
         self.only = widgets.ToggleButtons(
             options=[(say(name), value) for name, value in _ONLY.items()], style={"button_width": "auto"}
         )
@@ -81,55 +78,68 @@ class HistoryExplorer(Panel):
         )
         self.again = JudgeAgain(self.logs_dir, self.reload)
         self.again.layout.display = "none"
-        self.line = widgets.FloatSlider(
-            min=0, max=100, step=1, value=70, readout_format=".0f", continuous_update=False,
-            description=say("Pass line (points)"), style=NAMES, layout={"width": "min(100% - 4px, 40em)"},
+        self.line = field(
+            widgets.FloatSlider, say("Pass line (points)"), min=0, max=100, step=1, value=70, readout_format=".0f",
+            continuous_update=False, layout={"width": "min(100% - 4px, 40em)"},
         )  # fmt: skip
         self.chart = widgets.Dropdown(options=[(say(name), name) for name in CHARTS], description=say("Chart"))
         self.more = widgets.Accordion(
             [widgets.VBox([self.line, self.line_view]), widgets.VBox([self.chart, self.chart_view]), self.table],
             titles=(say("With another pass line"), say("Charts"), say("Runs")),
         )
-        row = widgets.Layout(**ROW)
         super().__init__(
             [
                 heading(f"📈 {say('History of runs')}"),
-                widgets.HBox([self.judge, self.prompt, self.category, self.reload_button], layout=row),
-                widgets.HBox([self.only, self.order], layout=row),
+                widgets.HBox([*self._filters.values(), self.reload_button], layout=ROW),
+                widgets.HBox([self.only, self.order], layout=ROW),
                 self.status, self.matrix, self.legend,
-                widgets.HBox([self.report_button, self.again_button, self.compare_button], layout=row),
+                widgets.HBox([self.report_button, self.again_button, self.compare_button], layout=ROW),
                 self.told, self.again, self.detail, self.more,
             ]
         )  # fmt: skip
         self.add_class("socjudge-history-explorer")
-        for box in (self.judge, self.prompt, self.category):
-            box.observe(lambda _: self._select(), "value")
-        for box in (self.only, self.order):
-            box.observe(lambda _: self._arrange(), "value")
-        self.matrix.observe(lambda _: self._pick(), "picked")
-        self.matrix.observe(lambda _: self._open(), "chosen")
-        self.line.observe(lambda _: self._try_line(), "value")
-        self.chart.observe(lambda _: self._unfold(), "value")
-        self.more.observe(lambda _: self._unfold(), "selected_index")
-        self.reload_button.on_click(lambda _: self.reload())
-        self.report_button.on_click(lambda _: self._write())
-        self.again_button.on_click(lambda _: self._offer())
-        self.compare_button.on_click(lambda _: self._show_both())
+        self._connect()
         self.reload()
+
+    def _connect(self) -> None:
+        watched = [
+            *((box, "value", self._select) for box in self._filters.values()),
+            *((box, "value", self._arrange) for box in (self.only, self.order)),
+            *((self.matrix, name, act) for name, act in (("picked", self._pick), ("chosen", self._open))),
+            *((box, "value", self._unfold) for box in (self.line, self.chart)),
+            (self.more, "selected_index", self._unfold),
+        ]  # fmt: skip
+        for control, name, act in watched:
+            control.observe(lambda _, act=act: None if self._filling else act(), name)
+        self.reload_button.on_click(lambda _: self.reload())
+        need = "Tick one run for its report, or two to compare the newer with the older"
+        self._use_logs(self.report_button, (1, 2), need, lambda logs: save_report(self.logs_dir, *reversed(logs)))
+        need = "Tick the runs whose answers another judge should score"
+        self._use_logs(self.again_button, (1, SHOWN_RUNS), need, self._offer)
+        need = "Tick two runs in their headings, then press the button again"
+        self._use_logs(self.compare_button, (2, 2), need, lambda logs: str(compare_runs(*logs)._repr_html_()))
 
     def reload(self) -> None:
         """Read the logs again. The choices in the controls are kept."""
-        self.status.value, self._read = "", {}
+        self.status.value = ""
         with self._telling(self.status):
             self._all_runs, self._all_scores = load_runs(self.logs_dir), load_scores(self.logs_dir)
-            self._fill()
+            self._filling = True
+            for column, box in self._filters.items():
+                before, values = box.value, in_order(self._all_scores[column]) if len(self._all_scores) else []
+                box.options = [(say("All"), ""), *((as_choice(value), value) for value in values)]
+                box.value = before if before in values else ""
+        self._filling = False
         self._select()
 
     @property
     def picked(self) -> list[str]:
         """Return the ids of the runs that are ticked, the oldest first."""
-        ids = self.runs["run_id"].tolist() if len(self.runs) else []
-        return [ids[place] for place in sorted(self.matrix.picked) if place < len(ids)]
+        return self._picked("run_id")
+
+    def _picked(self, column: str) -> list[Any]:
+        values = self.runs[column].tolist() if len(self.runs) else []
+        return [values[place] for place in sorted(self.matrix.picked) if place < len(values)]
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         # An exported page has no kernel, and shows the matrix as a plain table.
@@ -148,20 +158,9 @@ class HistoryExplorer(Panel):
         if lines:
             place.value += block("warn", *(escape(f"⚠️ {line}") for line in lines))
 
-    def _fill(self) -> None:
-        self._filling = True
-        for box, column in ((self.judge, "judge_model"), (self.prompt, "prompt_id"), (self.category, "category")):
-            before = box.value
-            values = in_order(self._all_scores[column]) if len(self._all_scores) else []
-            box.options = [(say("All"), ""), *((as_choice(value), value) for value in values)]
-            box.value = before if before in values else ""
-        self._filling = False
-
     def _select(self) -> None:
-        if self._filling:
-            return
         scores = self._all_scores
-        for box, column in ((self.judge, "judge_model"), (self.prompt, "prompt_id"), (self.category, "category")):
+        for column, box in self._filters.items():
             if box.value and len(scores):
                 scores = scores[scores[column] == box.value]
         ids = scores["run_id"].astype(object).unique().tolist()[-SHOWN_RUNS:] if len(scores) else []
@@ -173,18 +172,17 @@ class HistoryExplorer(Panel):
                 self.runs = self._all_runs.set_index("run_id").loc[ids].reset_index()
                 self._show_matrix(ids)
             self.status.value += self._found()
-        shown = "" if ids else "none"
         for part in (self.matrix, self.legend, self.more):
-            part.layout.display = shown
+            part.layout.display = "" if ids else "none"
         self._unfold()
 
     def _show_matrix(self, ids: list[Any]) -> None:
-        self._cells, texts = question_matrix(self.scores), self._texts()
+        self._cells, texts, names = question_matrix(self.scores), self._texts(), run_names(self.scores)
         self._questions = list(texts)
-        names = run_names(self.scores)
-        heads = {row["run_id"]: head_text(row, names) for row in self.runs.to_dict("records")}
         self._filling = True
-        self.matrix.show(self._cells, texts, heads)
+        self.matrix.show(
+            self._cells, texts, {row["run_id"]: head_text(row, names) for row in self.runs.to_dict("records")}
+        )
         latest = self.runs.iloc[-1]
         before = latest["rejudged_from"] if latest["rejudged_from"] in ids else ids[-2] if len(ids) > 1 else ids[-1]
         self.matrix.picked = sorted({ids.index(before), len(ids) - 1})
@@ -199,22 +197,19 @@ class HistoryExplorer(Panel):
         """Return {question id: the line of the matrix}. The frames have no texts, so the newest logs are read."""
         wanted = self.scores.drop_duplicates("question_id").set_index("question_id")["category"].to_dict()
         found: dict[Any, str] = {}
-        for log, own in reversed(list(self.scores.groupby("log", sort=False, observed=True)["question_id"])):
-            if set(own) - set(found):
-                found |= {
-                    result.question.id: result.question.question
-                    for result in self._run_in(str(log)).results
-                    if result.question.id not in found
-                }
-            if set(wanted) <= set(found):
-                break
+        for log in reversed(self.runs["log"].tolist()):
+            if not wanted.keys() <= found.keys():
+                found = {each.question.id: each.question.question for each in self._results(log)} | found
         return {
             question: " ".join(filter(None, [str(question), str(category), found.get(question, "")]))
             for question, category in wanted.items()
         }
 
+    def _results(self, log: str) -> Any:
+        return load_stored(self.logs_dir / log).results
+
     def _arrange(self) -> None:
-        if self._filling or not self._questions:
+        if not self._questions:
             return
         picked = self._cells[self._cells["run_id"].isin(self.picked)]
         signs, means = (
@@ -232,15 +227,10 @@ class HistoryExplorer(Panel):
 
     def _found(self) -> str:
         if not len(self._all_runs):
-            return block(
-                "warn",
-                escape(
-                    say(
-                        "{folder} has no log that can be read. 「評価を実行」 (RunPanel) makes one.",
-                        folder=self.logs_dir,
-                    )
-                ),
+            none = say(
+                "{folder} has no log that can be read. 「評価を実行」 (RunPanel) makes one.", folder=self.logs_dir
             )
+            return block("warn", escape(none))
         if not len(self.runs):
             return block("warn", say("No run fits. Widen the judges, the prompts or the categories."))
         words = say("{runs} runs, {questions} questions", runs=len(self.runs), questions=len(self._questions))
@@ -261,77 +251,51 @@ class HistoryExplorer(Panel):
     def _unfold(self) -> None:
         if not len(self.runs):
             return
-        if self.more.selected_index == 0:
-            self._try_line()
-        elif self.more.selected_index == 1:
-            with told_in(self.chart_view):
-                self.chart_view.value = self._chart()
-        elif self.more.selected_index == 2:
-            self.table.value = runs_html(self.runs, self.scores)
+        match self.more.selected_index:
+            case 0:
+                self.line_view.value = runs_html(self.runs, self.scores, line=self.line.value)
+            case 1:
+                with told_in(self.chart_view):
+                    self.chart_view.value = self._chart()
+            case 2:
+                self.table.value = runs_html(self.runs, self.scores)
 
     def _chart(self) -> str:
-        name = self.chart.value
-        dated = self.scores.dropna(subset=["started_at"])
+        name, dated = self.chart.value, self.scores.dropna(subset=["started_at"])
         if dated["score"].isna().all():
             return block("warn", say("No answer was scored, so there is no chart."))
-        return chart_html(chart_url(CHARTS[name], dated), say("Chart: {name}", name=say(name)), "")
-
-    def _try_line(self) -> None:
-        if not self._filling and self.more.selected_index == 0:
-            self.line_view.value = runs_html(self.runs, self.scores, line=self.line.value)
+        return chart_html(chart_url(CHARTS[name], dated), say("Chart: {name}", name=say(name)))
 
     # -- what a person does
 
-    def _run_in(self, log: str) -> EvaluationRun:
-        if log not in self._read:
-            self._read[log] = load_run(self.logs_dir / log)
-        return self._read[log]
-
     def _pick(self) -> None:
         self._arrange()
-        if not self._filling:
-            self._open()
+        self._open()
 
     def _open(self) -> None:
         row, column = self.matrix.chosen
-        if self._filling or not 0 <= row < len(self._questions):
+        if not 0 <= row < len(self._questions):
             return
-        ids = self.runs["run_id"].tolist()
-        wanted = set(self.picked) | ({ids[column]} if 0 <= column < len(ids) else set())
-        runs = [run for run in self.runs.to_dict("records") if run["run_id"] in wanted]
+        wanted = set(self.matrix.picked) | {column}
+        runs = [run for place, run in enumerate(self.runs.to_dict("records")) if place in wanted]
         question = self._questions[row]
         with told_in(self.detail):
-            sides = [
-                [result for result in self._run_in(run["log"]).results if result.question.id == question]
-                for run in runs
-            ]
+            sides = [[each for each in self._results(run["log"]) if each.question.id == question] for run in runs]
             self.detail.value = answers_html(runs, sides)
 
-    def _logs_picked(self, least: int, most: int, words: str) -> list[Path]:
-        logs = [self.logs_dir / log for log in self.runs["log"][self.runs["run_id"].isin(self.picked)]]
-        if not least <= len(logs) <= most:
-            raise ConfigError(words)
-        return logs
+    def _use_logs(self, pressed: Any, count: tuple[int, int], need: str, act: Callable[[list[Path]], str]) -> None:
+        """Let a button do something with the logs of the ticked runs, the oldest first, and show what comes of it."""
 
-    def _write(self) -> None:
-        with self._telling(self.told):
-            logs = self._logs_picked(
-                1, 2, say("Tick one run for its report, or two to compare the newer with the older")
-            )
-            folder = self.logs_dir / "reports"
-            folder.mkdir(exist_ok=True)
-            path = folder / f"{logs[-1].name.split('.json')[0]}.html"
-            write_report(path, logs[-1], baseline=logs[0] if len(logs) > 1 else None)
-            self.told.value = report_html(path)
+        def press() -> None:
+            with self._telling(self.told):
+                logs = [self.logs_dir / log for log in self._picked("log")]
+                if not count[0] <= len(logs) <= count[1]:
+                    raise ConfigError(need)
+                self.told.value = act(logs)
 
-    def _show_both(self) -> None:
-        with self._telling(self.told):
-            first, second = self._logs_picked(2, 2, say("Tick two runs in their headings, then press the button again"))
-            self.told.value = compare_runs(first, second)._repr_html_()
+        pressed.on_click(lambda _: press())
 
-    def _offer(self) -> None:
-        with told_in(self.told):
-            logs = self._logs_picked(1, SHOWN_RUNS, say("Tick the runs whose answers another judge should score"))
-            self.told.value = ""
-            self.again.offer(logs)
-            self.again.layout.display = ""
+    def _offer(self, logs: list[Path]) -> str:
+        self.again.offer(logs)
+        self.again.layout.display = ""
+        return ""

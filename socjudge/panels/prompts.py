@@ -4,7 +4,6 @@ state/trials.py runs the trials."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,36 +11,24 @@ from typing import Any
 import ipywidgets as widgets
 
 from .. import constants
-from ..base.messages import in_panel, say
+from ..base.messages import say
 from ..base.showing import block, escape
-from ..errors import SocJudgeError
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Prompt
+from ..report.trial import PromptTrial, TrialPlan
 from ..runs.estimate import unpriced
-from .controls import (
-    Payment,
-    SessionPanel,
-    Words,
-    button,
-    choice_box,
-    heading,
-    html,
-    log_choices,
-    model_box,
-    text_box,
-    told_in,
-)
-from .state.run import tell_idle_runs
-from .state.trial_store import ALL, DISPUTED
+from .controls import Words, button, field, heading, html, log_choices, model_box, told_in
+from .state.session import State, tell_idle
+from .state.trial_store import ALL
 from .state.trials import TrialSession
-from .views.common import progress_text, stopped_html
-from .views.prompts import diff_html, effect_html, text_html, trial_label, work_html
+from .views.prompts import diff_html, effect_html, placeholders_html, trial_label, work_html
+from .work import Offer, WorkPanel
 
 # Two columns from about 900 pixels on. In a narrower window, each takes the whole width.
-_COLUMN = widgets.Layout(flex="1 1 26em", width="auto", min_width="min(100%, 26em)", max_width="100%")
+_COLUMN = {"flex": "1 1 26em", "width": "auto", "min_width": "min(100%, 26em)", "max_width": "100%"}
 
 
-class PromptLab(SessionPanel):
+class PromptLab(WorkPanel):
     """Edit a prompt, try it with the button 「採点してみる」 (try it), and see what it changes.
 
     The scores with the edited prompt are compared with those of the prompt from which it was made. A judge prompt is
@@ -54,76 +41,60 @@ class PromptLab(SessionPanel):
     session: TrialSession
 
     def __init__(self, *, logs_dir: Path | str | None = None, index_dir: Path | str | None = None) -> None:
-        logs_dir = logs_dir or constants.LOGS_DIR
-        index_dir = index_dir or constants.INDEX_DIR
-        self.session = TrialSession.over(logs_dir=Path(logs_dir), index_dir=Path(index_dir))
-        self._logs: list[str] = []
-        self._log_choices: list[tuple[str, str]] = []  # the logs as the list shows them
+        folders = {"logs_dir": logs_dir or constants.LOGS_DIR, "index_dir": index_dir or constants.INDEX_DIR}
+        super().__init__(TrialSession.over(**{name: Path(folder) for name, folder in folders.items()}), say("Try it"))
+        self.try_button = self.start_button
+        self._logs: list[tuple[str, str]] = []  # as the list shows them
+        self._trial_plan: TrialPlan | None = None  # None: the prompt cannot be tried
+        self._shown: PromptTrial | None = None  # the effect that is shown
+        self._filling = False  # true while the panel itself sets controls
         kinds = [(say("Judge's prompt"), "judge"), (say("Assistant prompt"), "assistant")]
-        self.kind, self.source, self.base, self.answers = (
-            choice_box(name)
-            for name in (
-                say("What to try"),
-                say("Evaluation log"),
-                say("Base prompt"),
-                say("Answers to judge"),
-            )
-        )
-        self.kind.options = kinds
+        self.kind = field(widgets.Dropdown, say("What to try"), options=kinds)
+        self.source = field(widgets.Dropdown, say("Evaluation log"))
+        self.base = field(widgets.Dropdown, say("Base prompt"))
+        self.answers = field(widgets.Dropdown, say("Answers to judge"))
         self.judge_model = model_box("Judge")
         self.assistant_model = model_box(say("Assistant"))
         self.editor = widgets.Textarea(
-            description=say("Prompt (edit it here)"),
-            rows=24,
-            style={"description_width": "initial"},
-            layout=widgets.Layout(width="calc(100% - 4px)", flex_flow="column"),
-        )
+            description=say("Prompt (edit it here)"), rows=24, style={"description_width": "initial"},
+            layout={"width": "calc(100% - 4px)", "flex_flow": "column"},
+        )  # fmt: skip
         self.undo_button = button(say("Undo"), "undo")
-        self.note = text_box(say("Note"), placeholder=say("What was changed"))
-        self.payment = Payment(self._settle)
-        self.max_cost_usd, self.allow_cost = self.payment.max_cost_usd, self.payment.allow_cost
-        self.cost = self.payment.cost
-        self.try_button = button(say("Try it"), "play", button_style="primary")
-        self.stop_button = button(say("Stop"), "stop")
-        self.bar = widgets.IntProgress(layout=widgets.Layout(width="auto"))
-        self.trials = choice_box(say("Trials so far"))
+        self.note = field(widgets.Text, say("Note"), placeholder=say("What was changed"))
+        self.trials = field(widgets.Dropdown, say("Trials so far"))
         self.reopen_button = button(say("Go back to this trial"), "history")
-        self.name = text_box(say("Name to save as"), placeholder=say("For example: guide-2"))
-        self.author = text_box(say("Author"))
+        self.name = field(widgets.Text, say("Name to save as"), placeholder=say("For example: guide-2"))
+        self.author = field(widgets.Text, say("Author"))
         self.save_button = button(say("Save as"), "save")
-        self.check, self.diff, self.status, self.results, self.saved = (html() for _ in range(5))
-        self._unfit = False  # whether the prompt cannot be tried
-        self._is_named = False  # whether the name for saving can be used
-        self._filling = False  # true while the panel itself sets controls
-        self._lock = threading.Lock()
-
+        self.check, self.diff, self.results, self.saved = (html() for _ in range(4))
+        self._choices = {  # {name of a field of TrialSettings: its control}
+            "kind": self.kind, "log": self.source, "base": self.base, "text": self.editor, "answers": self.answers,
+            "judge_model": self.judge_model, "assistant_model": self.assistant_model,
+        }  # fmt: skip
+        self._locked += [*self._choices.values(), self.reopen_button, self.note, self.save_button]
         # A box of its own, because controls share layouts and would be hidden together.
         self.answering = widgets.VBox([self.assistant_model])
         self.history = widgets.VBox([self.trials, widgets.HBox([self.reopen_button])])
-        columns = [widgets.VBox([self.editor, self.check, widgets.HBox([self.undo_button])], layout=_COLUMN)]
-        columns.append(widgets.VBox([self.diff], layout=_COLUMN))
-        super().__init__(
-            [
-                heading(f"📝 {say('Try a prompt')}"),
-                self.kind, self.source, self.base, self.answers, self.judge_model, self.answering,
-                widgets.Box(columns, layout=widgets.Layout(flex_flow="row wrap", grid_gap="0 1em")),
-                self.note, self.max_cost_usd, self.payment,
-                widgets.HBox([self.try_button, self.stop_button]), self.bar, self.status, self.results, self.history,
-                self.name, self.author, widgets.HBox([self.save_button]), self.saved,
-            ]
-        )  # fmt: skip
+        self.children = self._parts()
         self.add_class("socjudge-prompt-lab")
         self._fill()
         for name, control in self._choices.items():
             control.observe(lambda change, name=name: self._choose(name, change["new"]), "value")
-        self.payment.on_change = lambda _: self._change()
         self.reopen_button.on_click(lambda _: self._reopen())
-        self.undo_button.on_click(lambda _: self._undo())
-        self.try_button.on_click(lambda _: self._start())
-        self.stop_button.on_click(lambda _: self.session.stop())
-        self.name.observe(lambda _: self._check_name(), "value")
+        self.undo_button.on_click(lambda _: self._then(self.session.undo, self._fill))
         self.save_button.on_click(lambda _: self._save())
-        self._follow_session(self._follow)
+        self._follow_session()
+
+    def _parts(self) -> list[Any]:
+        edited = widgets.VBox([self.editor, self.check, widgets.HBox([self.undo_button])], layout=_COLUMN)
+        beside = widgets.VBox([self.diff], layout=_COLUMN)
+        return [
+            heading(f"📝 {say('Try a prompt')}"),
+            self.kind, self.source, self.base, self.answers, self.judge_model, self.answering,
+            widgets.Box([edited, beside], layout={"flex_flow": "row wrap", "grid_gap": "0 1em"}),
+            self.note, self.max_cost_usd, self.payment, self.buttons, self.bar, self.status, self.results, self.history,
+            self.name, self.author, widgets.HBox([self.save_button]), self.saved,
+        ]  # fmt: skip
 
     def reload(self) -> None:
         """List the logs and prompts again. What was typed and chosen is kept."""
@@ -132,16 +103,9 @@ class PromptLab(SessionPanel):
             self._fill()
 
     @property
-    def effect(self) -> Any:
+    def effect(self) -> PromptTrial | None:
         """Return the `PromptTrial` of the trial that is shown. Return None if no finished trial is shown."""
         return self.session.effect
-
-    @property
-    def _choices(self) -> dict[str, Any]:
-        return {  # {name of a field of TrialSettings: its control}
-            "kind": self.kind, "log": self.source, "base": self.base, "text": self.editor, "answers": self.answers,
-            "judge_model": self.judge_model, "assistant_model": self.assistant_model,
-        }  # fmt: skip
 
     # -- what a person does
 
@@ -165,55 +129,46 @@ class PromptLab(SessionPanel):
         if problem.value:
             self.status.value = problem.value
 
-    def _change(self) -> None:
-        self.session.stop_changed()
-        self._redraw()
-
-    def _undo(self) -> None:
-        self.session.undo()
-        self._fill()
-
     def _reopen(self) -> None:
         trial = next(trial for trial in self.session.trials if trial.id == self.trials.value)
         self._then(lambda: self.session.reopen(trial), self._fill)
         self.note.value = trial.note
 
-    def _start(self) -> None:
-        self._settle()  # a click may come before the page has followed a change
-        if not self.try_button.disabled:
-            limit = self.payment.limit
-            if refused := self.payment.take():
-                self.status.value = refused
-            else:
-                self.session.start(note=self.note.value.strip(), max_cost_usd=limit)
-
-    def _check_name(self) -> None:
-        name, self._is_named = self.name.value.strip(), False
-        self.saved.value = ""
-        if name:
-            with told_in(self.saved):
-                self.saved.value = block("", escape(say("Will be saved as {path}", path=self.session.check_name(name))))
-                self._is_named = True
-        self._redraw()
-
     def _save(self) -> None:
         with told_in(self.saved):
             path = self.session.save(self.name.value.strip(), author=self.author.value, note=self.note.value)
             where = say("Judge prompt") if self.kind.value == "judge" else say("Assistant prompt")
-            self._is_named = False  # the name is now taken
-            tell_idle_runs()
-            self.saved.value = block(
-                "good",
-                escape(say("✅ {name} is saved", name=path.name)),
-                escape(
-                    say(
-                        'To use it in the next evaluation, choose {name} as "{where}" in RunPanel',
-                        where=where,
-                        name=path.stem,
-                    )
-                ),
-            )
+            tell_idle()
             self._fill()
+            saved = say("✅ {name} is saved", name=path.name)
+            use = say(
+                'To use it in the next evaluation, choose {name} as "{where}" in RunPanel', where=where, name=path.stem
+            )
+            self.saved.value = block("good", escape(saved), escape(use))
+
+    # -- what is tried
+
+    def _plan(self) -> Offer | None:
+        session, choice, text_problem = self.session, self.session.choice, Words()
+        self._trial_plan, self.diff.value, self.check.value = None, "", ""
+        with told_in(text_problem):
+            self.diff.value = diff_html(session.base_text, choice.text)
+            session.check_text()
+            self.check.value = placeholders_html(Prompt(choice.base, choice.text).placeholders)
+        self.answering.layout.display = "" if choice.kind == "assistant" else "none"
+        if text_problem.value:
+            self.check.value = block("bad", say("⚠️ This prompt cannot be used")) + text_problem.value
+            return None
+        self._trial_plan = work = session.plan()
+        return work.left, work_html(work), [model.name for side in work.sides for model in unpriced(side)]
+
+    def _begin(self, limit: float | None) -> None:
+        self.session.start(note=self.note.value.strip(), max_cost_usd=limit)
+
+    def _follow(self) -> None:
+        if self.session.changed_late and not self.session.is_busy:
+            self.session.choose(**{name: control.value for name, control in self._choices.items()})
+        super()._follow()
 
     # -- what is shown
 
@@ -221,105 +176,50 @@ class PromptLab(SessionPanel):
         session, choice = self.session, self.session.choice
         self._filling = True
         try:
-            logs, bases = session.logs, list_prompts(choice.kind)
-            parts = [
-                (say("All"), ALL),
-                (say("Answers on which judges disagree"), DISPUTED),
-                *((name, name) for name in session.categories),
-            ]
-            self.kind.value = choice.kind
-            # The current choice is offered even if it no longer exists. A text below says what to do.
-            if logs != self._logs:
-                self._logs, labels = logs, {log.name: label for label, log in log_choices(session.logs_dir)}
-                self._log_choices = [(labels.get(name, name), name) for name in logs]
-            gone = [] if choice.log in logs else [(choice.log, choice.log)]
-            self.source.options = [*gone, *self._log_choices]
-            self.base.options = bases if choice.base in bases else [choice.base, *bases]
-            self.answers.options = parts if choice.answers in dict(parts).values() else [*parts, choice.answers]
+            if session.logs != [name for _, name in self._logs]:
+                labels = {log.name: label for label, log in log_choices(session.logs_dir)}
+                self._logs = [(labels.get(name, name), name) for name in session.logs]
+            categories = [(say("All"), ALL), *((name, name) for name in session.categories)]
+            _offer(self.source, self._logs, choice.log)
+            _offer(self.base, list_prompts(choice.kind), choice.base)
+            _offer(self.answers, categories, choice.answers)
             for name, control in self._choices.items():
                 control.value = getattr(choice, name)
         finally:
             self._filling = False
         self._settle()
 
-    def _list_trials(self) -> None:
-        numbered = list(enumerate(self.session.trials, start=1))
+    def _draw(self) -> None:
+        session = self.session
+        self.undo_button.disabled = session.is_busy or not session.can_undo
+        if session.effect is not self._shown:
+            self._shown = session.effect
+            self.results.value = effect_html(session.effect, session.trial) if session.effect and session.trial else ""
+        numbered = list(enumerate(session.trials, start=1))
         labels = [(f"{number}. {trial_label(trial)}", trial.id) for number, trial in reversed(numbered)]
         if list(self.trials.options) != labels:
             self.trials.options = labels
             self.trials.value = labels[0][1]
         self.history.layout.display = "" if labels else "none"
 
-    def _settle(self) -> None:
-        session, choice = self.session, self.session.choice
-        prompt = Prompt(choice.base, choice.text)
-        self.diff.value, problem = "", ""
-        with in_panel():
-            try:
-                self.diff.value = diff_html(session.base_text, choice.text)
-                session.check_text()
-            except SocJudgeError as error:
-                problem = str(error)
-        self.check.value = text_html(problem, prompt.placeholders)
-        self._unfit, shown, due, names = True, Words(), None, []
-        if not problem:
-            with told_in(shown):
-                work = session.plan()
-                due, names = work.left, [model.name for side in work.sides for model in unpriced(side)]
-                shown.value = work_html(work, choice)
-                self._unfit = False
-        self.payment.offer(due, shown.value, names)
-        self._redraw()
-        self.answering.layout.display = "" if choice.kind == "assistant" else "none"
-
-    def _follow(self) -> None:
-        """Update the panel after a change of the session, which calls this method in its own thread."""
-        if self.session.is_busy:
-            self._redraw()
-            return
-        if self.session.changed_late:
-            self.session.choose(**{name: control.value for name, control in self._choices.items()})
-        self._settle()  # after a trial has ended, fewer answers may have to be judged
-
-    def _redraw(self) -> None:
-        session, progress = self.session, self.session.progress
-        with self._lock, in_panel():  # the session's thread calls this method too
-            self.try_button.disabled = session.is_busy or self._unfit or not self.payment.is_ready
-            self.stop_button.disabled = session.state != "running"
-            self.save_button.disabled = session.is_busy or not self._is_named
-            self.undo_button.disabled = session.is_busy or not session.can_undo
-            for control in (*self._choices.values(), self.reopen_button, self.note, self.allow_cost, self.max_cost_usd):
-                control.disabled = session.is_busy
-            self.bar.max, self.bar.value = max(progress.total, 1), progress.done
-            self.bar.layout.visibility = "visible" if progress.total else "hidden"
-            self.status.value = self._status_html()
-            self.results.value = effect_html(session.effect, session.trial) if session.effect and session.trial else ""
-            self._list_trials()
-
-    def _status_html(self) -> str:
+    def _state(self) -> State:
         session = self.session
-        numbers = progress_text(session.progress)
         # The end of a trial is only shown while its settings are still chosen.
         is_other = not (session.is_busy or session.changed_late) and session.tried != session.choice
-        match "idle" if is_other else session.state:
-            case "running":
-                return block("", say("⏳ Judging... other cells can be run meanwhile"), numbers)
-            case "stopping" | "stopped":
-                return stopped_html(session, say("Try it"))
-            case "failed":
-                return block("bad", say("⚠️ Judging cannot go on ({numbers})", numbers=numbers), escape(session.problem))
-            case "finished":
-                return block("good", say("✅ Judged ({numbers})", numbers=numbers))
-        if self._unfit:
+        return "idle" if is_other else session.state
+
+    def _idle_html(self) -> str:
+        work = self._trial_plan
+        if work is None or not (done := work.count_done()):
             return ""
-        try:
-            waiting = session.unfinished()
-        except SocJudgeError as error:
-            return block("bad", escape(error))
-        if not waiting:
-            return ""
-        done, total = waiting
-        return block(
-            "warn",
-            say('This trial was stopped ({done}/{total}); "Try it" takes it up from there', done=done, total=total),
+        told = say(
+            'This trial was stopped ({done}/{total}); "Try it" takes it up from there', done=done, total=work.total
         )
+        return block("warn", told)
+
+
+def _offer(box: Any, options: list[Any], chosen: str) -> None:
+    """Offer texts, or (label, value) pairs. What is chosen is offered even if it is gone; a text says what to do then."""
+    values = [option if isinstance(option, str) else option[1] for option in options]
+    gone = chosen if values == options else (chosen, chosen)
+    box.options = options if chosen in values else [gone, *options]

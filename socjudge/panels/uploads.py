@@ -12,7 +12,7 @@ from ..base.messages import explained, listed, say
 from ..base.showing import block, escape
 from ..base.texts import visible
 from ..errors import ConfigError
-from .controls import AUTO, html, told_in
+from .controls import AUTO, ROW, html, told_in
 
 MOST_MB = 8  # a message of Jupyter holds 10 MB, and a file is a little larger in it
 
@@ -24,16 +24,19 @@ class UploadBox(widgets.HBox):  # type: ignore[misc]
         self, name: str, folder: Path, suffixes: Iterable[str], on_saved: Callable[[Path], Any], note: str = ""
     ) -> None:
         self.folder, self.suffixes, self._on_saved = folder, tuple(suffixes), on_saved
-        self.upload = widgets.FileUpload(description=name, accept=",".join(self.suffixes), multiple=False, layout=AUTO)
+        # The name is the title, which panels.css shows: ipywidgets writes the number of files behind a description.
+        self.upload = widgets.FileUpload(
+            description="", tooltip=name, accept=",".join(self.suffixes), multiple=False, layout=AUTO
+        )
+        self.upload.add_class("socjudge-upload")
         self._limits = say(
             "{suffixes}, at most {most} MB, saved in {folder}",
             suffixes=listed(self.suffixes),
             most=MOST_MB,
             folder=folder.name,
         )
-        self.status = html()
-        self.status.value = block("muted", escape(self._limits + note))
-        super().__init__([self.upload, self.status], layout=widgets.Layout(flex_flow="row wrap"))
+        self.status = html(block("muted", escape(self._limits + note)))
+        super().__init__([self.upload, self.status], layout=ROW)
         self.upload.observe(lambda change: self._take(change["new"]), "value")
 
     def _take(self, files: tuple[Any, ...]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,8 @@ from ..prompts.saved import check_prompt, judge_prompt_of
 from ..prompts.templates import Kind, Prompt, default_prompt_id, load_prompt
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunOptions, is_embedded, total_usage
 from ..runs.estimate import Estimate
-from ..runs.forecast import foresee
-from ..runs.load import load_run
+from ..runs.forecast import RunPlan, foresee
+from ..runs.load import load_stored
 from ..runs.logs import log_files
 from ..runs.plan import STORED, Plan, plan_answers, plan_rejudging
 from ..runs.running import carry_out, shared_budget
@@ -124,18 +124,18 @@ class TrialPlan:
         return [self.edited] if self.known is not None else [self.base, self.edited]
 
     @cached_property
-    def estimates(self) -> list[Estimate]:
-        return [foresee(side, None, self.folder).left for side in self.sides]
+    def foreseen(self) -> list[RunPlan]:
+        return [foresee(side, None, self.folder) for side in self.sides]
 
     @property
     def left(self) -> Estimate:
         """Return the estimate of all calls that are left."""
-        return sum(self.estimates[1:], self.estimates[0])
+        return sum((each.left for each in self.foreseen[1:]), self.foreseen[0].left)
 
     @property
     def base_calls(self) -> int:
         """Return how many of these calls are made with the base prompt."""
-        return sum(each.calls for each in self.estimates[:-1])
+        return sum(each.left.calls for each in self.foreseen[:-1])
 
     @property
     def total(self) -> int:
@@ -143,8 +143,8 @@ class TrialPlan:
 
     def count_done(self) -> int:
         """Return how many answers an interrupted trial has judged already."""
-        distinct = {side.identity.sha256: side for side in self.sides}  # an unchanged text makes both sides one task
-        return sum(foresee(side, None, self.folder).already for side in distinct.values())
+        distinct = {each.plan.identity.sha256: each for each in self.foreseen}  # an unchanged text makes both one task
+        return sum(each.already for each in distinct.values())
 
     @property
     def is_unread(self) -> bool:
@@ -310,14 +310,9 @@ def _done(plan: Plan, folder: Path) -> EvaluationRun | None:
     """Return the run of an earlier trial that did exactly what the plan says."""
     for path in reversed(log_files(folder)):
         with contextlib.suppress(ConfigError, OSError):  # it is judged again if its log cannot be read
-            if plan.is_done_in(run := _load(path, path.stat().st_mtime_ns)):
+            if plan.is_done_in(run := load_stored(path)):
                 return run
     return None
-
-
-@lru_cache(maxsize=32)  # a panel asks at each key
-def _load(path: Path, changed: int) -> EvaluationRun:
-    return load_run(path)
 
 
 def _of(run: EvaluationRun, question: int | str) -> tuple[EvaluationResult, ...]:

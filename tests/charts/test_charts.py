@@ -22,6 +22,7 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
+from support.package_modules import PACKAGE
 from support.score_frames import CATEGORIES, CRITERIA, framed, judged, judges_frame, results_of
 
 from socjudge import constants
@@ -33,7 +34,6 @@ from socjudge.charts.runs import plot_criterion_trend, plot_question_strip
 from socjudge.charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
 from socjudge.charts.style import MARKERS, chart_url, japanese_text, judge_colours, judge_markers
 from socjudge.errors import ConfigError
-from socjudge.panels.views.history import chart_html
 from socjudge.stats.basics import OVERALL, summarise_scores
 from socjudge.stats.comparison import compare_judges
 from socjudge.stats.gate import gate_confidence
@@ -300,7 +300,8 @@ def test_the_chart_of_a_report_or_panel_is_light_in_any_style() -> None:
 
 def test_the_colours_stand_out_where_a_panel_turns_them_for_a_dark_theme() -> None:
     """As the filters are defined: https://www.w3.org/TR/filter-effects-1/#feColorMatrixElement, of half a turn."""
-    turned = re.search(r"filter: invert\(([.\d]+)\) hue-rotate\(180deg\)", chart_html("", "", ""))
+    css = (PACKAGE / "panels" / "panels.css").read_text("utf-8")
+    turned = re.search(r"filter: invert\(([.\d]+)\) hue-rotate\(180deg\)", css)
     assert turned is not None
     share = float(turned[1])
     grey = np.array([0.213, 0.715, 0.072])
@@ -309,7 +310,7 @@ def test_the_colours_stand_out_where_a_panel_turns_them_for_a_dark_theme() -> No
         inverted = share + (1 - 2 * share) * np.array(to_rgb(colour))
         return np.clip(2 * grey @ inverted - inverted, 0, 1)
 
-    assert f"background: {to_hex(shown('white'))}" in chart_html("", "", "")
+    assert f"background: {to_hex(shown('white'))}" in css
     light = chart_style.palette()
     for colour in (*light.colours, light.ink, light.grey):
         assert contrast(shown(colour), shown("white")) >= 3

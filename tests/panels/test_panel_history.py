@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import html
+import os
 import re
+import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import conftest
@@ -58,6 +61,21 @@ def test_a_click_opens_answers_scores_and_reasons_side_by_side(panel: HistoryExp
     panel.matrix.picked = [0]
     panel.matrix.chosen = (4, 2)  # and the run whose cell was clicked
     assert panel.detail.value.count("<section>") == 2
+
+
+def test_a_click_takes_a_short_way(panel: HistoryExplorer) -> None:
+    called: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and f"{os.sep}panels{os.sep}" in frame.f_code.co_filename:
+            called.add(frame.f_code.co_qualname)
+
+    sys.setprofile(note)
+    try:
+        panel.matrix.chosen = (4, 1)
+    finally:
+        sys.setprofile(None)
+    assert "HistoryExplorer._open" in called and len(called) <= 30
 
 
 def test_rows_are_filtered_and_sorted_by_the_ticked_runs(panel: HistoryExplorer) -> None:

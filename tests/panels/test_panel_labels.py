@@ -43,13 +43,16 @@ def start(panel: LabelPanel, rater: str = "佐藤") -> LabelPanel:
     return panel
 
 
-def save(panel: LabelPanel, *scores: int | None, comment: str = "", shown: int | None = None) -> None:
-    """Give marks and press 「保存」. shown: where the page is, if it is not where the kernel is."""
-    shown = panel.scores_input.shown if shown is None else shown
-    # What the page sends; test_labels_browser.py shows that it does.
-    panel.scores_input._handle_custom_msg(
-        {"shown": shown, "scores": list(scores), "comment": comment, "save": True}, []
-    )
+def save(panel: LabelPanel, *scores: int | None, comment: str = "") -> None:
+    """Type scores and press 「保存」, as a person does."""
+    for box, score in zip(panel.scores.values(), scores, strict=False):
+        box.value = "" if score is None else str(score)
+    panel.comment.value = comment
+    panel.save_button.click()
+
+
+def typed(panel: LabelPanel) -> list[str]:
+    return [box.value for box in panel.scores.values()]
 
 
 def shown(*parts: Any) -> str:
@@ -101,13 +104,13 @@ def test_a_mark_is_on_disk_when_it_is_saved_and_the_judges_marks_appear_then(pan
     assert rows == [(name, mark, points) for name, mark in zip([*CRITERIA, "平均"], own, strict=True)]
     assert "理由 文章" in shown(panel.judged)
     assert "1/3問" in shown(panel.progress)
-    assert panel.scores_input.disabled
-    save(panel, 0, 25, 50, 75, 100, 5, comment="根拠が無い")  # a double click
+    assert all(box.disabled for box in panel.form.children)
+    panel.save_button.click()  # a double click
     assert len((tmp_path / "labels" / "佐藤.jsonl").read_text("utf-8").splitlines()) == 1
     panel.next_button.click()
     assert question(panel) != str(number)
-    assert panel.scores_input.scores == [None] * 6
-    assert (panel.scores_input.comment, panel.scores_input.disabled, panel.judged.value) == ("", False, "")
+    assert typed(panel) == [""] * 6
+    assert (panel.comment.value, panel.save_button.disabled, panel.judged.value) == ("", False, "")
 
 
 def test_a_panel_is_busy_from_the_start_until_the_last_answer_is_left(panel: LabelPanel) -> None:
@@ -141,11 +144,7 @@ def test_one_can_skip_and_go_back_and_correct(panel: LabelPanel, tmp_path: Path)
     panel.next_button.click()
     panel.back_button.click()
     assert question(panel) == second
-    assert (panel.scores_input.scores, panel.scores_input.comment, panel.scores_input.disabled) == (
-        [50] * 6,
-        "初め",
-        False,
-    )
+    assert (typed(panel), panel.comment.value, panel.save_button.disabled) == (["50"] * 6, "初め", False)
     assert panel.skip_button.disabled
     save(panel, 50, 50, 50, 75, 50, 50)
     panel.next_button.click()
@@ -157,7 +156,7 @@ def test_one_can_skip_and_go_back_and_correct(panel: LabelPanel, tmp_path: Path)
     assert "3/3問" in shown(panel.progress)
     assert "すべて採点しました" in shown(panel.progress)
     assert panel.skip_button.disabled
-    assert panel.scores_input.layout.display == "none"
+    assert panel.form.layout.display == "none"
     assert saved(tmp_path)[int(second)] == [50, 50, 50, 75, 50, 50]
     assert list(load_labels(tmp_path / "labels").groupby("question_id")["blind"].all()) == [
         number != int(second) for number in (1, 2, 3)
@@ -169,16 +168,40 @@ def test_one_can_skip_and_go_back_and_correct(panel: LabelPanel, tmp_path: Path)
 def test_next_is_not_a_way_around_a_mark(panel: LabelPanel) -> None:
     start(panel)
     first = question(panel)
-    assert panel.next_button.disabled
     panel.next_button.click()
     assert question(panel) == first
+    assert "先に保存するか" in shown(panel.status)
 
 
-def test_what_was_meant_for_the_answer_before_comes_too_late(panel: LabelPanel, tmp_path: Path) -> None:
+def test_what_was_typed_for_the_answer_before_comes_too_late(panel: LabelPanel, tmp_path: Path) -> None:
     start(panel)
+    before = list(panel.scores.values())
     panel.skip_button.click()  # the kernel was busy, and the page did not follow yet
-    save(panel, *[100] * 6, shown=panel.scores_input.shown - 1)
-    assert panel.scores_input.scores == [None] * 6
+    for box in before:
+        box.value = "100"
+    panel.save_button.click()
+    assert typed(panel) == [""] * 6
+    assert not (tmp_path / "labels").exists()
+
+
+def test_a_score_that_the_click_on_save_has_overtaken_asks_for_another_click(panel: LabelPanel, tmp_path: Path) -> None:
+    start(panel)
+    number = int(question(panel))
+    save(panel, *[80] * 5, 8)
+    panel.scores["簡潔性"].value = "80"  # the rest of the number, typed before the click
+    assert "「保存」のクリックより遅れて届きました" in shown(panel.status)
+    assert not panel.save_button.disabled
+    panel.save_button.click()
+    assert saved(tmp_path) == {number: [80] * 6}
+
+
+@pytest.mark.parametrize("wrong", ["101", "-1", "8.5", "八十", "８０", "80点"])
+def test_only_a_whole_number_from_0_to_100_is_a_score(panel: LabelPanel, tmp_path: Path, wrong: str) -> None:
+    start(panel)
+    save(panel, *[50] * 5)
+    panel.scores["簡潔性"].value = wrong
+    panel.save_button.click()
+    assert f"0〜100の整数で入力してください: 簡潔性 {wrong}" in shown(panel.status)
     assert not (tmp_path / "labels").exists()
 
 
@@ -244,11 +267,7 @@ def test_marks_that_cannot_be_written_are_said_and_kept_on_the_page(panel: Label
     (tmp_path / "labels").write_text("in the way")
     save(panel, *[50] * 6, comment="残る")
     assert "人による採点を読めません" in panel.status.value
-    assert (panel.scores_input.scores, panel.scores_input.comment, panel.scores_input.disabled) == (
-        [50] * 6,
-        "残る",
-        False,
-    )
+    assert (typed(panel), panel.comment.value, panel.save_button.disabled) == (["50"] * 6, "残る", False)
     assert panel.judged.value == ""
 
 
@@ -288,7 +307,7 @@ def test_repeats_come_again_at_the_end_without_what_was_given_before(panel: Labe
         panel.next_button.click()
     assert question(panel) == first
     assert "もう一度同じ回答です" in shown(panel.progress)
-    assert panel.scores_input.scores == [None] * 6
+    assert typed(panel) == [""] * 6
     assert shown(panel.judged) == ""
     save(panel, *[90] * 6)
     assert "Judge" in shown(panel.judged)
@@ -328,12 +347,12 @@ def test_the_criteria_that_are_asked_are_those_of_the_log(tmp_path: Path) -> Non
     log["results"][0]["evaluation"]["scores"] = {"迅速性": 80, "安全性": 60}
     save_log(tmp_path / "logs", log)
     panel = start(opened(tmp_path))
-    assert panel.scores_input.criteria == ["迅速性", "安全性"]
+    assert list(panel.scores) == ["迅速性", "安全性"]
     save(panel, 50, 70)
     assert "<td>70</td><td>60</td>" in panel.judged.value
 
 
-def test_a_late_click_on_the_sliders_of_another_log_marks_nothing(tmp_path: Path) -> None:
+def test_what_was_typed_for_another_log_marks_nothing(tmp_path: Path) -> None:
     save_log(tmp_path / "logs", bare_log([81, 61, 41]), "judge_eval_20260102_090000.json")
     log = bare_log([81, 61])
     for row in log["results"]:
@@ -341,10 +360,11 @@ def test_a_late_click_on_the_sliders_of_another_log_marks_nothing(tmp_path: Path
         row["evaluation"]["scores"] = {**{name: scores[name] for name in list(scores)[:5]}, "迅速性": 70}
     save_log(tmp_path / "logs", log, "judge_eval_20260103_090000.json")
     panel = start(opened(tmp_path))
-    before = panel.scores_input
+    before = list(panel.scores.values())
     panel.log_file.value = tmp_path / "logs" / "judge_eval_20260102_090000.json"
-    assert panel.scores_input is not before and panel.scores_input.shown == before.shown
-    before._handle_custom_msg({"shown": before.shown, "scores": [10] * 6, "comment": "", "save": True}, [])
+    for box in before:
+        box.value = "10"
+    panel.save_button.click()
     assert not list((tmp_path / "labels").glob("*.jsonl"))
     save(panel, *[70] * 6)
     assert list(saved(tmp_path).values()) == [[70] * 6]

@@ -66,7 +66,6 @@ def test_a_file_in_the_settings_is_the_projects(bot: Bot, tmp_path: Path, monkey
 def test_ours_can_be_chosen_all_the_same(bot: Bot) -> None:
     panel = sj.RunPanel()
     panel.answers.value = ""
-    assert panel.settings.own == ""
     assert panel.run_button.disabled  # it has no index
 
 

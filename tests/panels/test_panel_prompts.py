@@ -14,7 +14,7 @@ from support.hosted_run import copy_log, log_run
 from support.service import KEY, Service, error, is_judge_call, judgement
 
 from socjudge import PromptLab, RunPanel, constants, load_prompt, save_prompt
-from socjudge.panels.state import run as session
+from socjudge.panels.state import session
 from socjudge.panels.views.prompts import diff_html
 from socjudge.runbooks.index import RunbookIndex
 
@@ -241,8 +241,7 @@ def test_a_text_is_saved_and_offered_for_the_next_run(
     panel.save_button.click()
     assert "strict-2.txt を保存しました" in panel.saved.value
     saved = (tmp_path / "prompts" / "strict-2.txt").read_text("utf-8")
-    assert saved.startswith("---\nkind: judge\nparent: guide-1\nsha256: ")
-    assert "\nauthor: 佐藤\nnote: 厳しく\n" in saved
+    assert saved.startswith("---\nkind: judge\nparent: guide-1\nauthor: 佐藤\nnote: 厳しく\n")
     assert panel.base.options == ("guide-1", "guide-1-hardened", "strict-2")
     assert run_panel.judge_prompt.options == ("guide-1", "guide-1-hardened", "strict-2")
     run_panel.judge_prompt.value = "strict-2"
@@ -315,7 +314,7 @@ def test_a_diff_shows_what_changed_and_where() -> None:
 
 def test_no_keystroke_leaves_a_widget_behind(panel: PromptLab) -> None:
     before = len(_instances)
-    for _ in range(20):
+    for _ in range(50):
         panel.editor.value += "あ"
     assert len(_instances) == before
 

@@ -171,7 +171,7 @@ def test_faults_of_the_service_are_told_in_words(
         run_button.click()
         panel.get_by_text("OPENAI_API_KEY").wait_for(timeout=20_000)
         assert KEY not in page.content()
-        assert "⚠️ 評価を続けられません" in panel.inner_text()
+        assert "⚠️ 採点を続けられません" in panel.inner_text()
         assert panel.evaluate("element => element.scrollWidth <= element.clientWidth")  # narrow, and nothing is cut
 
         chat.script = [error(429, "slow down", retry_after="1"), error(500, "oops")]

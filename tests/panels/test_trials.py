@@ -16,9 +16,8 @@ from conftest import ANSWER
 from support.hosted_run import copy_log, log_run
 from support.service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement
 
-from socjudge import ConfigError, RunOptions, constants, load_run, load_runs, rejudge, run_evaluation_suite, save_prompt
+from socjudge import ConfigError, RunOptions, constants, load_run, load_runs, run_evaluation_suite, save_prompt
 from socjudge.judge import save_evaluation_results
-from socjudge.panels.state.trial_store import DISPUTED
 from socjudge.panels.state.trials import TrialSession
 from socjudge.runbooks.index import RunbookIndex
 
@@ -171,16 +170,6 @@ def test_some_of_the_answers_can_be_chosen(session: TrialSession, marking: Servi
 
 
 @pytest.mark.slow
-def test_answers_on_which_judges_disagreed_can_be_chosen(session: TrialSession, marking: Service, logs: Path) -> None:
-    session.choose(answers=DISPUTED)
-    with pytest.raises(ConfigError, match="no other log gives another verdict on its answers"):
-        session.plan()
-    marking.default = lambda request: judgement(60 if "質問: なんか変" in str(request) else 80)
-    rejudge(load_run(logs / session.choice.log), judge_model="gpt-4o", logs_dir=logs, progress=False)
-    assert session.plan().edited.total == 1
-
-
-@pytest.mark.slow
 def test_repeats_of_the_stored_run_are_averaged_first(
     marking: Service, index: RunbookIndex, questions: list[Any], tmp_path: Path
 ) -> None:
@@ -299,17 +288,17 @@ def test_a_trial_that_is_stopped_is_taken_up_again(session: TrialSession, markin
     assert session.state == "stopped"
     assert session.trials[0].after == ""
     done = marking.judge_calls
-    assert session.unfinished() == (done, 10)
+    assert (session.plan().count_done(), session.plan().total) == (done, 10)
     # Also after the kernel was restarted.
     fresh = TrialSession(logs_dir=session.logs_dir, index_dir=session.index_dir)
     fresh.reopen(fresh.trials[0])
     assert fresh.choice.text.endswith(STRICT)
-    assert fresh.unfinished() == (done, 10)
+    assert fresh.plan().count_done() == done
     tried(fresh)
     assert marking.judge_calls == 10
     assert fresh.progress.done == fresh.progress.total == 10
     assert [(trial.note, bool(trial.after)) for trial in fresh.trials] == [("途中", True)]
-    assert fresh.unfinished() is None
+    assert fresh.plan().count_done() == 0
 
 
 @pytest.mark.slow
@@ -376,10 +365,9 @@ def test_an_unchanged_text_does_not_count_its_journal_twice(session: TrialSessio
     session.choose(judge_model="gpt-4o")
     marking.script = [judgement(80)] * 3 + [error(401, "no")]
     tried(session)
-    waiting = session.unfinished()
-    assert waiting is not None
-    assert 3 <= waiting[0] <= 10  # of the first prompt only; some were in flight when the key was refused
-    assert waiting[1] == 20
+    work = session.plan()
+    assert 3 <= work.count_done() <= 10  # of the first prompt only; some were in flight when the key was refused
+    assert work.total == 20
 
 
 @pytest.mark.slow

@@ -31,13 +31,7 @@ class LabelSession:
     Answers without text are not shown. Answers that the rater has scored before, in any run, count as done."""
 
     def __init__(
-        self,
-        run: EvaluationRun,
-        rater: str,
-        *,
-        folder: Path,
-        dataset: Path | str | None = None,
-        repeats: int = 0,
+        self, run: EvaluationRun, rater: str, *, folder: Path, dataset: Path | str | None = None, repeats: int = 0
     ) -> None:
         self.rater = rater_name(rater)  # as it stands in the name of the rater's file
         self.run, self.folder = run, folder
@@ -54,25 +48,26 @@ class LabelSession:
         # judge's scores of these answers stay hidden.
         self._to_repeat = order[: max(repeats, 0)]
         self._read()
-        # The answers shown so far, the current one last, each with whether it is shown for the second time.
-        self._trail = [(key, False) for key in self._labels if key in self._places]
-        self._trail += [(key, True) for key in self._again if key in self._to_repeat]
+        # The answers in the order in which they are shown, each with whether it is shown for the second time: first
+        # what has scores, then what follows the furthest of them; what was skipped before that comes last.
+        seen = [(key, False) for key in self._labels if key in self._places]
+        seen += [(key, True) for key in self._again if key in self._to_repeat]
         furthest = max((place for place, key in enumerate(order) if key in self._labels), default=-1)
-        later = order[furthest + 1 :] + order[: furthest + 1]  # the answers before it were skipped
-        self._waiting = [(key, False) for key in later] + [(key, True) for key in self._to_repeat]
-        self._forget_labelled()
-        self._at = len(self._trail)
-        self._go_on()
+        later = [(key, False) for key in order[furthest + 1 :] + order[: furthest + 1]]
+        later += [(key, True) for key in self._to_repeat]
+        self._items = [*seen, *(item for item in later if item not in seen)]
+        self._reached = 0  # the furthest that was shown
+        self._go_to(len(seen))
 
     @property
     def total(self) -> int:
         """Return the number of answers to score, including repeats."""
-        return len(self._places) + len(self._to_repeat)
+        return len(self._items)
 
     @property
     def done(self) -> int:
         """Return the number of answers with saved scores, including repeats."""
-        return sum(key in self._labels for key in self._places) + sum(key in self._again for key in self._to_repeat)
+        return sum(key in self._labels_of(is_again) for key, is_again in self._items)
 
     @property
     def can_go_back(self) -> bool:
@@ -81,9 +76,9 @@ class LabelSession:
     @property
     def current(self) -> LabelItem | None:
         """Return the answer that the rater sees now. Return None if the rater has gone past the last answer."""
-        if self._at == len(self._trail):
+        if self._at == self.total:
             return None
-        key, _ = self._trail[self._at]
+        key, _ = self._items[self._at]
         result = self.run.results[self._places[key][0]]
         question = result.question
         if not question.expected_keypoints:  # the log has none
@@ -94,15 +89,12 @@ class LabelSession:
     @property
     def label(self) -> Label | None:
         """Return this rater's saved scores for the current answer. Return None if there are none."""
-        if self._at == len(self._trail):
-            return None
-        key, is_again = self._trail[self._at]
-        return (self._again if is_again else self._labels).get(key)
+        return self._labels_of(self.is_again).get(self._items[self._at][0]) if self._at < self.total else None
 
     @property
     def is_again(self) -> bool:
         """Return whether the current answer is shown for the second time."""
-        return self._at < len(self._trail) and self._trail[self._at][1]
+        return self._at < self.total and self._items[self._at][1]
 
     @property
     def judge_evaluations(self) -> Sequence[Evaluation]:
@@ -130,50 +122,43 @@ class LabelSession:
             run_id=self.run.run.run_id,
             scores=known,
             comment=comment,
-            blind=item.key not in (self._again if self.is_again or item.key in self._to_repeat else self._labels),
+            blind=item.key not in self._labels_of(self.is_again or item.key in self._to_repeat),
             again=self.is_again,
             saved_at=datetime.now().astimezone().isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - self._shown_at, 1),
         )
         path = append_label(self.rater, label, self.folder)
-        (self._again if self.is_again else self._labels)[item.key] = label
-        self._forget_labelled()
+        self._labels_of(self.is_again)[item.key] = label
         return path
 
     def next(self) -> None:
-        """Go to the answer that was shown after the current one, or else to the next one without scores."""
-        self._at = min(self._at + 1, len(self._trail))
-        self._go_on()
+        """Go to the next answer. What was saved in another tab is passed by, unless the rater has seen it here."""
+        at = self._at + 1
+        while self._reached < at < self.total and self._items[at][0] in self._labels_of(self._items[at][1]):
+            at += 1
+        self._go_to(min(at, self.total))
 
     def skip(self) -> None:
-        """Move the current answer to the end, and go to the next answer."""
-        item = self._trail[self._at] if self._at < len(self._trail) else None
-        if item in self._waiting:
-            self._waiting.remove(item)
-            self._waiting.append(item)
-            self._waiting.sort(key=lambda each: each[1])  # no answer is repeated before it was shown
-        self.next()
+        """Move the current answer behind the others, and go to the next one. No answer is repeated before it was shown."""
+        item = self._items.pop(self._at)
+        behind = self.total if item[1] else self.total - sum(is_again for _, is_again in self._items[self._at :])
+        self._items.insert(behind, item)
+        self._go_to(self._at)
 
     def back(self) -> None:
         """Go back to the answer that was shown before, if there is one, to see or correct its scores."""
-        self._at = max(self._at - 1, 0)
-        self._shown_at = time.monotonic()
+        self._go_to(max(self._at - 1, 0))
+
+    def _labels_of(self, is_again: bool) -> dict[Key, Label]:
+        return self._again if is_again else self._labels
 
     def _read(self) -> None:
         file = read_rater(self.folder / f"{self.rater}.jsonl")
         # `problem` says which lines of the file cannot be read.
         self._labels, self._again, self.problem = dict(file.scores), dict(file.again), file.problem
 
-    def _forget_labelled(self) -> None:
-        self._waiting = [
-            (key, is_again) for key, is_again in self._waiting if key not in (self._again if is_again else self._labels)
-        ]
-
-    def _go_on(self) -> None:
-        if self._at == len(self._trail) and self._waiting:  # the rater has gone past all answers shown so far
-            item = self._waiting[0]
-            self._trail = [*(seen for seen in self._trail if seen != item), item]
-            self._at = len(self._trail) - 1
+    def _go_to(self, at: int) -> None:
+        self._at, self._reached = at, max(at, self._reached)
         self._shown_at = time.monotonic()  # the time that the rater needs is counted from now on
 
 

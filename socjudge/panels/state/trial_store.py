@@ -14,13 +14,12 @@ from typing import Any
 import orjson
 
 from ...base.atomic_files import append_line, refuse_links
-from ...base.messages import explained, os_reason, say
+from ...base.messages import explained, say
 from ...base.storage import load_bytes
-from ...errors import ConfigError
 from ...prompts.templates import Kind, default_prompt_id, is_prompt_id
 from ...runs.logs import is_log_name
 
-ALL, DISPUTED = "all", "disputed"
+ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class TrialSettings:
     kind: Kind = "judge"  # of the prompt
     base: str = field(default_factory=lambda: default_prompt_id("judge"))  # the edited prompt is compared with it
     text: str = ""  # of the edited prompt
-    answers: str = ALL  # or `DISPUTED` (they pass in one log and fail in another), or one category of questions
+    answers: str = ALL  # or one category of questions
     judge_model: str = "auto"
     assistant_model: str = "auto"  # used only in a trial of an assistant prompt
 
@@ -54,26 +53,21 @@ def load_trials(folder: Path) -> list[Trial]:
     """Return the stored trials, the oldest first. A line that cannot be read is left out with a warning.
     Raises ConfigError if the file cannot be read."""
     path, trials = folder / "trials.jsonl", dict[str, Trial]()
-    try:
-        lines = load_bytes(path).removeprefix(codecs.BOM_UTF8).splitlines()
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise ConfigError(
-            "{path}: the trials cannot be read ({reason}); fix its permissions", path=path, reason=os_reason(error)
-        ) from None
-    for number, line in enumerate(lines, start=1):
-        if not line:
-            continue
+    with explained("{path}: the trials cannot be read ({reason}); fix its permissions", path=path):
         try:
-            trial = _trial(orjson.loads(line))
-        except (orjson.JSONDecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raw = load_bytes(path)
+        except FileNotFoundError:
+            return []
+    for number, line in enumerate(raw.removeprefix(codecs.BOM_UTF8).splitlines(), start=1):
+        try:
+            trial = _trial(orjson.loads(line)) if line else None
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             warnings.warn(
                 say("{path}: line {line} is left out ({reason}); remove it", path=path, line=number, reason=error),
                 stacklevel=2,
             )
         else:
-            trials[trial.id] = trial
+            trials |= {trial.id: trial} if trial else {}
     return list(trials.values())
 
 
@@ -89,11 +83,10 @@ def _trial(line: dict[str, Any]) -> Trial:
     choice = TrialSettings(**line["choice"])
     trial = Trial(**{**line, "choice": choice})
     texts = [*asdict(choice).values(), trial.id, trial.note, trial.before, trial.after]
-    if not all(isinstance(text, str) for text in texts) or not isinstance(trial.difference, float | int | None):
-        raise ValueError(say("a field is of the wrong kind"))
-    if choice.kind not in ("judge", "assistant") or not is_prompt_id(choice.base):
-        raise ValueError(say("no such prompt: {kind} {prompt}", kind=choice.kind, prompt=repr(choice.base)[:80]))
-    for name in (choice.log, trial.before, trial.after):
-        if name and (not is_log_name(name) or "/" in name or "\\" in name):
-            raise ValueError(say("{name} is not the name of a log", name=repr(name)[:80]))
+    logs = [name for name in (choice.log, trial.before, trial.after) if name]
+    is_sound = all(isinstance(text, str) for text in texts) and isinstance(trial.difference, float | int | None)
+    is_sound = is_sound and choice.kind in ("judge", "assistant") and is_prompt_id(choice.base)
+    # A name chooses no file of another folder.
+    if not is_sound or not all(is_log_name(name) and "/" not in name and "\\" not in name for name in logs):
+        raise ValueError(say("it is not a trial"))
     return trial

@@ -8,20 +8,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...base.messages import say
 from ...base.texts import encodable
 from ...errors import ConfigError
-from ...prompts.saved import check_prompt, check_prompt_name, save_prompt
+from ...prompts.saved import check_prompt, save_prompt
 from ...prompts.templates import Prompt, default_prompt_id, load_prompt
-from ...records import UNKNOWN, EvaluationResult, EvaluationRun, Rubric, RunOptions
+from ...records import UNKNOWN, EvaluationRun, Rubric, RunOptions
 from ...report.trial import PromptTrial, TrialPlan, plan_trial
-from ...runs.load import load_run
+from ...runs.load import load_stored
 from ...runs.logs import log_files
 from ...runs.plan import STORED, Plan
 from ...settings import open_project
-from .disputed import disputed_questions
-from .run import Progress, Session, State
-from .trial_store import ALL, DISPUTED, Trial, TrialSettings, load_trials, save_trial
+from .session import Session, State
+from .trial_store import ALL, Trial, TrialSettings, load_trials, save_trial
 
 if TYPE_CHECKING:
     from ...runbooks.index import RunbookIndex
@@ -38,8 +36,6 @@ class TrialSession(Session):
         self.trial: Trial | None = None  # the one that is shown
         self.tried: TrialSettings | None = None  # of the trial that was started last
         self.effect: PromptTrial | None = None  # what the edited prompt of the shown trial changed
-        self._read: dict[tuple[str, int], EvaluationRun] = {}
-        self._disputed: dict[tuple[str, ...], set[int | str]] = {}
         self.choice = TrialSettings(text=load_prompt(None).text)  # of the next trial
         self._drafts: dict[tuple[str, str], str] = {}  # {(kind, base): the text as it was left}
         self._bases: dict[str, str] = {}  # {kind: the base prompt as it was left}
@@ -110,14 +106,10 @@ class TrialSession(Session):
         self._earlier += [self.choice.text, trial.choice.text]
         self.choice, self.trial, self.effect = trial.choice, trial, None
         if trial.after:
-            before = load_run(self.trials_dir / trial.before) if trial.before else self._stored()
-            after = load_run(self.trials_dir / trial.after)
+            before = load_stored(self.trials_dir / trial.before) if trial.before else self._stored()
+            after = load_stored(self.trials_dir / trial.after)
             made = (before, after) if trial.before else (after,)
             self.effect = PromptTrial(before, after, self.choice.kind == "judge", made)
-
-    def check_name(self, name: str) -> Path:
-        """Return the path that `save` would use. Raises ConfigError if the name cannot be used."""
-        return check_prompt_name(name, parent=self.choice.base)
 
     def save(self, name: str, *, author: str = "", note: str = "") -> Path:
         """Save the edited text as a prompt derived from the base prompt. Raises the errors of `save_prompt`."""
@@ -132,42 +124,40 @@ class TrialSession(Session):
             rubric=self._rubric(),
         )
 
-    # -- before it costs anything
+    # -- the work
 
     def check_text(self) -> None:
         """Raise ConfigError if the edited text lacks a part that a prompt needs, or has a part that is not allowed."""
-        check_prompt(self._edited(), self.choice.kind, self._rubric())
+        check_prompt(Prompt(self.choice.base, self.choice.text), self.choice.kind, self._rubric())
 
     def plan(self) -> TrialPlan:
         """Return what the next trial asks and costs. Nothing is sent. Raises ConfigError if a setting is unusable."""
-        choice = self.choice
+        choice, run = self.choice, self._stored()
+        results = [
+            result
+            for result in run.results
+            if choice.answers in (ALL, result.question.category) and not result.answer.is_empty
+        ]
+        if not results:
+            raise ConfigError("{log}: it has no such answers; choose other answers or another log", log=choice.log)
         return plan_trial(
-            self._chosen(), choice.text, kind=choice.kind, base=choice.base, judge_model=choice.judge_model,
-            assistant_model=choice.assistant_model, get_index=self._index, logs_dir=self.trials_dir,
+            replace(run, results=results), choice.text, kind=choice.kind, base=choice.base,
+            judge_model=choice.judge_model, assistant_model=choice.assistant_model, get_index=self._index,
+            logs_dir=self.trials_dir,
         )  # fmt: skip
-
-    def unfinished(self) -> tuple[int, int] | None:
-        """Return (answers judged, answers to judge) for an interrupted trial with the current settings, or None."""
-        plan = self.plan()
-        done = plan.count_done()
-        return (done, plan.total) if done else None
-
-    # -- the work
 
     def start(self, *, note: str = "", max_cost_usd: float | None = None) -> None:
         """Try the edited text in the background. An interrupted trial with the same settings is resumed.
         `max_cost_usd` is for the whole trial: with the base prompt, and with what was paid before an interruption."""
-        self._begin("running", lambda: self._try(note, max_cost_usd))
+        self.begin("running", lambda: self._try(note, max_cost_usd))
 
     def _try(self, note: str, max_cost_usd: float | None) -> State:
-        self.run, self.trial, self.effect, self._scored = None, None, None, (0, 0.0)
-        self.progress, self.tried = Progress(), self.choice
+        self.run, self.trial, self.effect, self.tried = None, None, None, self.choice
+        self.count_from(0, 0)
         plan, trial, paid = self.plan(), self._note_trial(note), list[EvaluationRun]()
         if plan.known is not None and trial.before:
             paid.append(plan.known)  # judged in an earlier start of this trial
-        done = plan.count_done()
-        self.progress = Progress(done, plan.total, before=done)
-        self._notify()
+        self.count_from(plan.count_done(), plan.total)
         side_asks = False
 
         def begin(side: Plan, before: EvaluationRun | None) -> None:
@@ -179,7 +169,7 @@ class TrialSession(Session):
 
         found = plan.run(
             max_cost_usd=max_cost_usd, progress=False, on_side=begin, paid=paid,
-            options=RunOptions(stop=self._stop, on_result=lambda result: self._count(result, answered=side_asks)),
+            options=RunOptions(stop=self._stop, on_result=lambda result: self.count(result, answered=side_asks)),
         )  # fmt: skip
         trial = replace(trial, after=_log_name(found.after), difference=found.difference)
         self._keep(trial)
@@ -203,10 +193,6 @@ class TrialSession(Session):
 
     # -- what the trial is made from
 
-    def _edited(self) -> Prompt:
-        prompt = Prompt(self.choice.base, self.choice.text)
-        return replace(prompt, id=f"{prompt.id}+{prompt.sha256[:8]}")  # logs show this id
-
     def _index(self) -> RunbookIndex:
         from ...runbooks.index import open_index
 
@@ -225,41 +211,13 @@ class TrialSession(Session):
         path = self.logs_dir / log
         if not log or not path.is_file():
             raise ConfigError("{path}: no such log; run an evaluation first, or choose another one", path=path)
-        key = (path.name, path.stat().st_mtime_ns)
-        if key not in self._read:
-            self._read = {key: load_run(path)}  # only the latest run, because a large log should not stay in memory
-        return self._read[key]
+        return load_stored(path)
 
     def _rubric(self) -> Rubric:
         try:
             return self._stored().rubric
         except ConfigError:
             return open_project().rubric
-
-    def _chosen(self) -> EvaluationRun:
-        run, wanted = self._stored(), self.choice.answers
-        if wanted == DISPUTED:
-            key = (self.choice.log, *self.logs)  # a new log may have another verdict
-            if key not in self._disputed:
-                self._disputed = {key: disputed_questions(run, self.logs_dir)}
-            disputed = self._disputed[key]
-
-        def is_wanted(result: EvaluationResult) -> bool:
-            if wanted == DISPUTED:
-                return result.question.id in disputed
-            return wanted in (ALL, result.question.category)
-
-        results = [result for result in run.results if is_wanted(result) and not result.answer.is_empty]
-        if not results:
-            found = say(
-                "no other log gives another verdict on its answers" if wanted == DISPUTED else "it has no answers"
-            )
-            raise ConfigError(
-                "{log}: nothing to judge ({found}); choose other answers or another log",
-                log=self.choice.log,
-                found=found,
-            )
-        return replace(run, results=results)
 
 
 def _log_name(run: EvaluationRun) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 
 from ...base.messages import listed, say, sentences
 from ...base.pass_rule import run_rule
@@ -24,16 +24,20 @@ from ...base.verdict import FINISHED, run_verdict, summary_text
 from ...certify.certificate import run_certificate_line
 from ...constants import PROJECT_MARK
 from ...records import EvaluationResult, EvaluationRun, Rubric
+from ...report.words import conclusion
 from ...runs.estimate import Estimate
 from ...runs.logs import fallback_folder
 from ...settings import open_project
-from ..state.run import Progress, Session
+from ...stats.basics import summarise_scores
+from ...stats.gate import gate_confidence
+from ..state.session import Progress, Session
 
 # The specification's words, which are Japanese in every language.
 COSTS_MONEY = "⚠️ <b>注意</b>: LLM as a Judgeの実行には<b>コストがかかります</b>（{questions}問 × Judge呼び出し）"
 RUNNING = "⏳ 評価を実行中... これには数分かかる場合があります"
 DETAILS = "📋 詳細結果を見る"
 
+SHOWN_FILES = 3  # changed runbooks that are named
 MAX_DETAILS = 50  # an answer with its context takes about 4 kB, and nobody reads more of them
 
 
@@ -58,69 +62,61 @@ def cost_html(left: Estimate, questions: int, already: int = 0) -> str:
 
 def rule_html(rubric: Rubric) -> str:
     """Return the criteria and the pass rule of the next run as HTML, with the file and line where they are set."""
-    project = open_project()
-    path = project.folder / PROJECT_MARK
-    places = [_set_at(path, key) for key in ("criteria", "pass_threshold")]
-    where = listed(dict.fromkeys(filter(None, places)))
+    project, lines = open_project(), list[str]()
+    with contextlib.suppress(OSError, UnicodeDecodeError):  # the project has no file of settings
+        lines = (project.folder / PROJECT_MARK).read_text("utf-8").splitlines()
+    places = [
+        say("{path}, line {line}", path=PROJECT_MARK, line=number)
+        for number, line in enumerate(lines, start=1)
+        if line.split("=")[0].strip() in ("criteria", "pass_threshold")
+    ]
     if rubric != project.rubric:
         where = say("as the chosen run has them")
-    elif not where:
-        where = say("the specification's; [rubric] in {path} changes them", path=shown_path(path))
-    return block(
-        "muted",
-        escape(
-            say(
-                "Criteria: {criteria}. Pass line {line:g} points, for {rate:.0%} of the questions ({where})",
-                criteria=listed(rubric.criteria),
-                line=rubric.pass_threshold,
-                rate=rubric.pass_rate,
-                where=where,
-            )
-        ),
+    elif places:
+        where = listed(places)
+    else:
+        where = say("the specification's; [rubric] in {path} changes them", path=PROJECT_MARK)
+    told = say(
+        "Criteria: {criteria}. Pass line {line:g} points, for {rate:.0%} of the questions ({where})",
+        criteria=listed(rubric.criteria),
+        line=rubric.pass_threshold,
+        rate=rubric.pass_rate,
+        where=where,
     )
+    return block("muted", escape(told))
 
 
-def _set_at(path: Path, key: str) -> str:
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
+def index_html(session: Session, has_index: bool, changed: Sequence[str], *, is_needed: bool) -> str:
+    """Return HTML that says whether there is an index, and the names of the runbooks that changed since it was built."""
+    progress = session.progress
+    if session.state == "building":
+        count = f" {progress.done}/{progress.total}" if progress.total else ""
+        return block("", say("⏳ Building the index...{count}", count=count))
+    if has_index:
+        return block("", say("✅ The index is built"))
+    if not is_needed:
         return ""
-    found = (number for number, line in enumerate(lines, start=1) if line.split("=")[0].strip() == key)
-    return next((say("{path}, line {line}", path=shown_path(path), line=number) for number in found), "")
+    if not changed:
+        return block("", say("⚠️ The index is not built yet"))
+    names = ", ".join(changed[:SHOWN_FILES]) + (" …" if len(changed) > SHOWN_FILES else "")
+    told = say("⚠️ Runbooks changed after the index was built ({files}); press “Build the index”", files=names)
+    return block("", escape(told))
 
 
 def boss_text(run: EvaluationRun) -> str:
-    """Return one paragraph of plain text about a run, for somebody who was not there: verdict, numbers, the weakest
-    criterion, and what the verdict does not say."""
-    summary, verdict, rule = run.summary, run_verdict(run), run_rule(run.run)
-    judge = answered_by(run.run.judge_model, run.run.judge_model_resolved)
-    known = [result.evaluation for result in run.results if result.evaluation.status == "ok"]
-    lines = [
-        say(
-            "{title} of {day}: {verdict}. The judge {judge} scored {total} answers of {assistant}; {passed} reached {line:g} "
-            "points, and the mean is {mean:.1f}.",
-            title=open_project().report_title or say("Evaluation of the runbook assistant"),
-            day=run.run.started_at[:10],
-            verdict=verdict.headline.removeprefix(verdict.mark).strip(),  # whose symbol has no font where it is pasted
-            judge=judge,
-            total=summary.total_questions,
-            assistant=run.run.assistant_model,
-            passed=summary.passed_questions,
-            line=rule.line,
-            mean=summary.average_score,
-        )
-    ]
-    means = {
-        name: fmean(marks)
-        for name in run.rubric.criteria
-        if (marks := [score for each in known if (score := each.scores.get(name)) is not None])
-    }
-    if means:
-        weakest = min(means, key=lambda name: means[name])
-        lines.append(say("The weakest criterion is {name} ({mean:.1f}).", name=weakest, mean=means[weakest]))
-    lines += [say("{text}.", text=text) for text in (verdict.warning, verdict.note) if text]
-    lines.append(say("It holds for these {total} questions.", total=summary.total_questions))
-    return sentences(*lines)
+    """Return one paragraph of plain text about a run, for somebody who was not there, with the report's conclusion."""
+    info, verdict = run.run, run_verdict(run)
+    what = say(
+        "{title} of {day} (judge: {judge}, answers: {assistant}).",
+        title=open_project().report_title or say("Evaluation of the runbook assistant"),
+        day=info.started_at[:10],
+        judge=answered_by(info.judge_model, info.judge_model_resolved),
+        assistant=info.assistant_model,
+    )
+    gate, means = gate_confidence(run.results_frame()).iloc[0], summarise_scores(run.scores_frame(), by="criterion")
+    told = conclusion(run, verdict, gate, run_rule(info), means)[0]
+    warnings = [say("{text}.", text=text) for text in (verdict.warning, verdict.note) if text]
+    return sentences(what, told, *warnings)
 
 
 def progress_text(progress: Progress) -> str:
@@ -143,12 +139,12 @@ def progress_text(progress: Progress) -> str:
     return text
 
 
-def running_html(progress: Progress) -> str:
+def running_html(session: Session) -> str:
     """Return the specification's words for a run that is under way as HTML, with how far it is and what it waits for."""
-    lines = [RUNNING, progress_text(progress)]
-    if progress.asked:
-        lines.append(escape(say("Now: question {question}", question=listed(progress.asked))))
-    if progress.is_refused:
+    lines, (asked, is_refused) = [RUNNING, progress_text(session.progress)], session.under_way
+    if asked:
+        lines.append(escape(say("Now: question {question}", question=listed(asked))))
+    if is_refused:
         lines.append(say("429: the service refuses more calls for now; waiting"))
     return block("", *lines)
 
@@ -159,26 +155,24 @@ def stopped_html(session: Session, button: str) -> str:
     if session.state == "stopping":
         return block("warn", say("Stopping; waiting for the calls that are under way"), numbers)
     if session.problem:
-        return block(
-            "warn",
-            say(
-                'Stopped, as the most that it may cost is reached ({numbers}). Raise it and press "{button}" to go on',
-                numbers=numbers,
-                button=button,
-            ),
-            escape(session.problem),
+        why = 'Stopped, as the most that it may cost is reached ({numbers}). Raise it and press "{button}" to go on'
+    elif session.changed_late:
+        why = (
+            'Stopped, as a change of settings came later than the click on "{button}" ({numbers}). Check the '
+            "settings and press it again"
         )
-    if session.changed_late:
-        return block(
-            "warn",
-            say(
-                'Stopped, as a change of settings came later than the click on "{button}" ({numbers}). Check the '
-                "settings and press it again",
-                numbers=numbers,
-                button=button,
-            ),
-        )
-    return block("warn", say('Stopped ({numbers}). Press "{button}" again to go on', numbers=numbers, button=button))
+    else:
+        why = 'Stopped ({numbers}). Press "{button}" again to go on'
+    problem = [escape(session.problem)] if session.problem else []
+    return block("warn", say(why, numbers=numbers, button=button), *problem)
+
+
+def failed_html(session: Session) -> str:
+    """Return HTML that says why a task of the session failed."""
+    failed, progress = say("⚠️ Error"), session.progress
+    if progress.total:
+        failed = say("⚠️ Judging cannot go on ({numbers})", numbers=progress_text(progress))
+    return block("bad", failed, escape(session.problem))
 
 
 def results_html(run: EvaluationRun) -> str:

@@ -15,26 +15,11 @@ from ...base.showing import block, escape, question_html, table_html
 from ...base.verdict import Verdict, frame_undecided
 from ...history.examples import EXAMPLE_MODE
 from ...records import EvaluationResult, is_embedded
+from ...report.page import write_report
 from ...stats.basics import summarise_scores
 from ...stats.matrix import run_verdicts
 
 DOWNLOAD_BYTES = 20 * 2**20  # a larger report is not embedded in the page
-
-# Wide content scrolls inside its own box. Charts are drawn for white paper. In a dark theme, light and dark are swapped
-# and hues stay; every colour keeps a contrast of 3:1 (tests/charts/test_charts.py).
-STYLE = """<style>
-.socjudge .wide { overflow-x: auto; } .socjudge .wide:focus-visible { outline: 2px solid var(--jp-brand-color1, #1976d2); }
-.socjudge table { border-collapse: collapse; margin: .4em 0; font-size: inherit; color: inherit; }
-.socjudge th, .socjudge td { padding: .25em .7em; text-align: left; vertical-align: top; overflow-wrap: break-word;
-  max-width: 22em; border-bottom: 1px solid var(--jp-border-color2, #ddd); }
-.socjudge th, .socjudge .number, .socjudge .short { white-space: nowrap; } .socjudge .number { text-align: right; }
-.socjudge .chart { background: #fff; padding: .8em; border: 1px solid var(--jp-border-color2, #ddd); max-width: 64em; }
-.socjudge .chart img { display: block; width: 100%; min-width: 48em; }
-[data-jp-theme-light="false"] .socjudge .chart { background: #121212; }
-[data-jp-theme-light="false"] .socjudge .chart img { filter: invert(.93) hue-rotate(180deg); }
-.socjudge h3, .socjudge h4 { font-size: 1.05em; margin: .6em 0 .2em; }
-.socjudge a { color: var(--jp-content-link-color, #1565c0); }
-</style>"""
 
 
 def started(moment: Any) -> str:
@@ -62,11 +47,9 @@ def head_text(run: Mapping[Any, Any], names: Mapping[Any, str]) -> str:
     return f"{_example(run)}{names[run['run_id']]}\n{moment[5:] if moment[:4].isdigit() else moment}"
 
 
-def chart_html(url: str, alt: str, note: str) -> str:
-    """Return HTML with a chart (its data URL) on a white background, and a note (plain text) below it.
-    `alt` says what the chart shows, for people who cannot see it."""
-    picture = f'<img src="{url}" alt="{escape(alt)}">'
-    return block("", STYLE + _wide(picture, say("Figure"), "chart") + f"<small>{escape(note)}</small>")
+def chart_html(url: str, alt: str) -> str:
+    """Return HTML with a chart (its data URL). `alt` says what it shows, for people who cannot see it."""
+    return block("", _wide(f'<img src="{url}" alt="{escape(alt)}">', say("Figure"), "chart"))
 
 
 def runs_html(runs: pd.DataFrame, scores: pd.DataFrame, *, line: float | None = None) -> str:
@@ -99,7 +82,7 @@ def runs_html(runs: pd.DataFrame, scores: pd.DataFrame, *, line: float | None = 
         note = say("Only to look at: computed from the stored scores. No log, report or certificate changes.")
     if line is None and any(is_embedded(judge) for judge in runs["judge_model"]):
         note = say("for reference (not scored by an LLM)")
-    return block("", STYLE + _wide(table_html(head, rows), say("Runs")), *filter(None, [note]))
+    return block("", _wide(table_html(head, rows), say("Runs")), *filter(None, [note]))
 
 
 def answers_html(runs: Sequence[Mapping[Any, Any]], sides: Iterable[Sequence[EvaluationResult]]) -> str:
@@ -110,17 +93,20 @@ def answers_html(runs: Sequence[Mapping[Any, Any]], sides: Iterable[Sequence[Eva
         found = "".join(question_html(result, line=line, opened=True) for result in results)
         found = found or say("This question was not run.")
         columns += f"<section><h4>{escape(run_label(run))}</h4>{found}</section>"
-    return block("", f'{STYLE}<div class="sides">{columns}</div>')
+    return block("", f'<div class="sides">{columns}</div>')
 
 
-def report_html(path: Path) -> str:
-    """Return HTML that says where the report was saved, with a link that downloads it."""
+def save_report(logs_dir: Path, log: Path, baseline: Path | None = None) -> str:
+    """Write the report of a log into `logs_dir/reports`. Return HTML that says so, with a link that downloads it."""
+    folder = logs_dir / "reports"
+    folder.mkdir(exist_ok=True)
+    path = write_report(folder / f"{log.name.split('.json')[0]}.html", log, baseline=baseline)
     lines = [escape(say("📄 Report saved: {path}", path=path))]
     if path.stat().st_size <= DOWNLOAD_BYTES:  # a link, because the browser may be on another machine
         data = base64.b64encode(path.read_bytes()).decode()
         words = escape(say("Download ({name})", name=path.name))
         lines.append(f'<a download="{escape(path.name)}" href="data:text/html;base64,{data}">{words}</a>')
-    return block("good", STYLE + lines[0], *lines[1:])
+    return block("good", *lines)
 
 
 def _wide(inner: str, name: str, kind: str = "") -> str:

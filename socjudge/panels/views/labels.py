@@ -11,10 +11,6 @@ from ...history.labels import Label
 from ...records import Evaluation
 from ..state.labelling import LabelItem, LabelSession
 
-_TABLE = """<style>.socjudge table.scores { border-collapse: collapse; margin: .4em 0; }
-.socjudge .scores th, .socjudge .scores td { padding: .1em .7em; text-align: right; }
-.socjudge .scores th:first-child { text-align: left; }</style>"""
-
 
 def progress_html(session: LabelSession) -> str:
     """Return HTML that says how many answers the rater has scored."""
@@ -56,15 +52,10 @@ def judged_html(title: str, label: Label, evaluations: Sequence[Evaluation]) -> 
         _row(criterion, [score, *(each.scores.get(criterion) if each else None for each in read)])
         for criterion, score in label.scores.items()
     ]
-    rows.append(
-        _row(
-            say("Mean"),
-            [average(label.scores), *(each.average_score if each else None for each in read)],
-        )
-    )
+    rows.append(_row(say("Mean"), [average(label.scores), *(each.average_score if each else None for each in read)]))
     reasons = "".join(_reasons(name, evaluation) for name, evaluation in zip(names, evaluations, strict=True))
     table = f'<table class="scores"><tr>{head}</tr>{"".join(rows)}</table>'
-    return _TABLE + block("good", f"{escape(title)}{table}{reasons}")
+    return block("good", f"{escape(title)}{table}{reasons}")
 
 
 def _row(name: str, values: Sequence[float | None]) -> str:
