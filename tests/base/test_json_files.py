@@ -24,7 +24,7 @@ GOOD = '[\n  {"id": 1, "question": "隔離は?"}\n]'
         (GOOD.replace("?", "?\n").encode(), "2行目の"),
         ((GOOD + "]").encode(), "余分でないか確かめてください"),
         (b" \n", "「」: JSONとして読めません"),
-        (GOOD.encode("cp932"), "2行目がUTF-8ではありません（Shift_JISかUTF-16かもしれません）。UTF-8で保存し直してください"),
+        (GOOD.encode("cp932"), "2行目がUTF-8ではありません（Shift_JIS・UTF-16・ISO-2022-JPかもしれません）。UTF-8で保存し直してください"),
         (GOOD.encode("utf-16"), "1行目がUTF-8ではありません"),
         (b"[\n\x1b$B\n", "2行目がUTF-8ではありません"),
         (b"[\n\x81\n", "2行目がUTF-8ではありません"),
