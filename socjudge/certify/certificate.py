@@ -59,7 +59,10 @@ class Binding:
     def differences(self, other: Binding) -> list[str]:
         """Return in words each part in which this binding differs from `other`."""
         # The third number of a version changes no verdict.
-        mine, theirs = ({**vars(one), "socjudge_version": one.socjudge_version.split(".")[:2]} for one in (self, other))
+        mine, theirs = (
+            {name: getattr(one, name) for name in _BOUND} | {"socjudge_version": one.socjudge_version.split(".")[:2]}
+            for one in (self, other)
+        )
         if {self.judge_model_resolved, other.judge_model_resolved} & {"", UNKNOWN}:
             del mine["judge_model_resolved"]
         if is_embedded(self.judge_model) and {"", UNKNOWN} & {self.judge_settings, other.judge_settings}:
