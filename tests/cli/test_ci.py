@@ -28,10 +28,10 @@ from socjudge.certify.certificate import (
     Certificate,
     Finding,
     binding_of_run,
-    decide,
     load_certificate,
     save_certificate,
 )
+from socjudge.certify.conditions import _decide
 from socjudge.cli import shared
 from socjudge.cli.app import app
 from socjudge.runs.load import load_run
@@ -166,7 +166,7 @@ def test_a_summary_replaces_only_an_empty_file_or_one_of_socjudge(project: Path,
 def certificate(binding: Binding, *, state: str = "shown", issued_at: str = "") -> Certificate:
     """A certificate whose findings all say so; as issued just now."""
     findings = tuple(Finding(name, state, "") for name in CONDITIONS)
-    verdicts = tuple(decide(name, findings, ()) for name in binding.criteria)
+    verdicts = tuple(_decide(name, findings, ()) for name in binding.criteria)
     tables: dict[str, list[Any]] = {
         name: [] for name in ("probes", "neutral", "injection", "people", "raters", "hardening")
     }
