@@ -302,7 +302,7 @@ def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
     fits = made.binding.criteria and tuple(made.words) == made.binding.criteria and {*made.words.values()} <= {*_SHOWN}
     if not (is_dated and fits):
         raise ValueError
-    return replace(made, path=path)
+    return replace(made, binding=replace(made.binding), path=path)  # which sets the fields that an earlier file lacks
 
 
 # -- the certificate of a run
