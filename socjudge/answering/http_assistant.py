@@ -19,6 +19,8 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urljoin, urlsplit
 
+from ..base.former_names import instead_of
+from ..base.messages import say
 from ..base.redact import hash_query, is_secret_name, path_tokens, redact, redact_links, show_url, without_secrets
 from ..base.showing import one_line
 from ..base.texts import encodable
@@ -50,12 +52,13 @@ class HttpAssistant:
 
     def __init__(self, table: Mapping[str, Any], *, where: str) -> None:
         if unknown := [key for key in table if key not in KEYS]:
-            raise ConfigError(
+            told = say(
                 "{where}: unknown keys: {found}; known are {known}",
                 where=where,
                 found=", ".join(unknown),
                 known=", ".join(KEYS),
             )
+            raise ConfigError("\n".join(filter(None, [told, *map(instead_of, unknown)])))
         self._table, self._events = table, table.get("events", [])
         self._url, self._answer = str(table["url"]), str(table.get("answer") or "")
         if not self._answer:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, get_args
 
 from ..errors import ConfigError
 from ..records import Rubric
+from .former_names import instead_of
 from .json_files import decoded
 from .messages import Language, explained, say
 
@@ -225,7 +226,7 @@ def _unknown(place: str, name: str) -> str:
     known |= {table: f"[{table}]" for table in (*SETTINGS, PRICES, ASSISTANTS)}
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = say("did you mean {name}?", name=known[near[0]]) if near else say("`socjudge settings` lists all")
-    return say("there is no {name}; {hint}", name=place, hint=hint)
+    return say("there is no {name}; {hint}", name=place, hint=instead_of(name) or hint)
 
 
 def _value_text(value: Any) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ def public_names(package: str) -> tuple[list[str], Callable[[str], Any], Callabl
     names = homes(Path(module.__path__[0]))
 
     def load(name: str) -> Any:
-        if name not in names:  # with name and obj, Python itself adds the nearest name
-            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=module)
+        if name not in names:
+            raise AttributeError(_absent(name, package, names))
         home = f".{name}" if names[name] == "." else names[name]
         try:
             value = import_module(home, package)
@@ -41,3 +41,17 @@ def public_names(package: str) -> tuple[list[str], Callable[[str], Any], Callabl
         return value
 
     return sorted(names), load, lambda: sorted(names)
+
+
+def _absent(name: str, package: str, names: Iterable[str]) -> str:
+    told = f"module {package!r} has no attribute {name!r}"
+    if name.startswith("_"):  # Python and editors ask for such names; nobody reads the error
+        return told
+    import difflib  # only needed for a name that is not there
+
+    from .former_names import instead_of
+    from .messages import say
+
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = instead_of(name) or (say("Did you mean '{name}'?", name=near[0]) if near else "")
+    return f"{told}. {hint}" if hint else told

@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from .. import constants
+from ..base.former_names import instead_of
 from ..base.messages import say
 from .ask import ask, index
 from .certify import certify
@@ -125,6 +126,9 @@ def main() -> None:
     except _UsageError as error:
         error.show(told := io.StringIO())
         echo(told.getvalue(), nl=False, err=True)
+        named = re.search(r"'(\S+)'", error.message)  # the command, where it is not an option
+        if instead := instead_of(getattr(error, "option_name", None) or f"socjudge {named and named[1]}"):
+            echo(instead, err=True)
         sys.exit(error.exit_code)
     except Exception:  # Python would exit with 1, which means "not passed" here
         echo(traceback.format_exc(), err=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Never
 
@@ -18,10 +20,10 @@ from ..base.texts import visible
 from ..base.verdict import FINISHED, Verdict, answer_verdict, of_criteria, run_verdict, summary_text
 from ..errors import ConfigError, SocJudgeError
 from ..records import EvaluationRun, RunOptions
-from ..settings import open_project
+from ..settings import keep_free, open_project
 from . import options as given
 from .options import log_path, one_judge, option
-from .shared import NOT_PASSED, PASSED, UNDECIDED, Uncertified, ask_to_run, confirm, echo, tell
+from .shared import AGREED, NOT_PASSED, PASSED, UNDECIDED, Uncertified, ask_to_run, confirm, echo, tell
 
 if TYPE_CHECKING:
     from ..runs.forecast import RunPlan
@@ -183,7 +185,7 @@ def _carry_out(
             _require_certificate(plan)
         if plan.note:
             echo(plan.note, err=True)
-        confirm(plan.left, yes)
+        confirm(ask_what_is_free(plan, yes).left, yes)
         finished = plan.run(max_cost_usd=cap, progress=not quiet)
         code = report_run(finished)
         if certified:
@@ -206,6 +208,22 @@ def _require_certificate(plan: RunPlan) -> None:
     judging = plan.plan
     if reason := why_uncertified(binding_of_judge(judging.judge, judging.judge_prompt, rubric=judging.rubric)):
         raise Uncertified(reason)
+
+
+def ask_what_is_free(plan: RunPlan, yes: bool) -> RunPlan:
+    """Ask once whether a model of unknown price is free, keep a yes in socjudge.toml, and return the plan at that price.
+    Without a terminal, or with `yes`, nothing is asked."""
+    from ..runs.estimate import unpriced
+    from ..runs.forecast import foresee
+
+    if yes or not sys.stdin.isatty() or not (models := unpriced(plan.plan)):
+        return plan
+    for model in models:
+        question = say("The price of {model} is unknown. Is it free of charge?", model=model.where)
+        echo(f"{question} [y/N]: ", nl=False, err=True)
+        if sys.stdin.readline().strip().lower() in AGREED:
+            keep_free(model.name)
+    return replace(plan, left=foresee(plan.plan, plan.options, plan.logs_dir).left)
 
 
 def report_run(finished: EvaluationRun) -> int:

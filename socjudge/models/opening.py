@@ -105,6 +105,12 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
         return OfflineModel()
     if (own := _own_model(model)) is not None:
         return own
+    if " > " in model:
+        raise ConfigError(
+            "'{model}' is not the name of one model; judge the answers near the pass line again with a second "
+            'one (docs/reference.md, "Judge again near the line")',
+            model=model,
+        )
     levels, name = split_name(model) or (0, model)
     if levels and task == "answer":
         raise ConfigError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from support.own_prices import set_prices
 from support.service import Service
 
 import socjudge as sj
+from socjudge import constants
 from socjudge.models.opening import open_model
 from socjudge.models.prices import price_usd
 
@@ -66,3 +69,28 @@ def test_langchain_at_a_gateway_has_no_list_price(service: Service, tmp_path: Pa
         run(tmp_path, ChatOpenAI(model="gpt-4o-mini"), max_cost_usd=1.0)
     hosted = open_model(ChatOpenAI(model="gpt-4o-mini", base_url="https://api.openai.com/v1"))
     assert hosted.most_usd(sj.records.ModelRequest("judge", (), {})) is not None
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("said", ["y", "n"])
+def test_the_command_asks_once_whether_it_is_free(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from socjudge.cli.run import ask_what_is_free
+
+    set_prices(tmp_path, monkeypatch, {"another": (1, 1)})
+    plan = sj.plan_run(QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "logs")
+    assert ask_what_is_free(plan, True) is plan
+    monkeypatch.setattr(sys, "stdin", Terminal(f"{said}\n{said}\n"))
+    assert ask_what_is_free(plan, False).left.cost_usd == (0 if said == "y" else None)
+    assert "Is it free of charge?" in capsys.readouterr().err
+    assert ('[prices."gpt-4o-mini"]' in (constants.PROJECT_DIR / "socjudge.toml").read_text("utf-8")) == (said == "y")
+    if said == "y":
+        again = sj.plan_run(QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "logs")
+        assert ask_what_is_free(again, False) is again  # nothing is asked
+        assert run(tmp_path, max_cost_usd=0.01).cost_usd == 0
+        assert price_usd("another", 1e6, 0) == 1

@@ -206,12 +206,6 @@ def test_what_the_project_has_set_is_read_in_one_module() -> None:
     assert read <= {"settings"}
 
 
-def test_an_unknown_name_is_an_attribute_error_with_which_python_can_name_the_nearest() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'load_answer'") as error:
-        socjudge.load_answer  # noqa: B018
-    assert (error.value.name, error.value.obj) == ("load_answer", socjudge)
-
-
 def test_environment_yml_has_the_packages_of_the_card_and_the_project_with_its_panels() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
