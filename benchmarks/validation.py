@@ -22,8 +22,9 @@ import pandas as pd
 import scipy.stats
 from calibration import draw_answers
 
-from socjudge.certify.conditions import ALPHA, JUMP, MAX_JUMPY, sd_ends, share_ends, share_power
+from socjudge.certify.conditions import ALPHA, JUMP, MAX_JUMPY
 from socjudge.stats.correction import MANY_LABELS, Corrected, corrected_mean, corrected_rate
+from socjudge.stats.limits import sd_ends, share_ends, share_power
 from socjudge.stats.trust import (
     CORRELATION,
     FEW_BAD,

@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pandas as pd
-import scipy.stats  # type: ignore[import-untyped]
 
 from ..base.messages import listed, say, sentences
 from ..errors import ConfigError
+from ..stats.limits import sd_ends, share_ends, share_power
 from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE, MAX_UNREAD, judge_trust, trust_power
 from .certificate import CONDITIONAL, CONDITIONS, TRUSTED, UNDECIDED, UNTRUSTED, Finding, Verdict
 from .changes import CONTROL, LABELLED, ORIGINAL, OWN, find_change
@@ -317,31 +317,3 @@ def _against_half(name: str, rows: pd.DataFrame, happened: pd.Series, alpha: flo
     is_more, is_less = low > HALF, high < HALF
     state = "open" if not (is_more or is_less) else "shown" if is_more == should else "against"
     return Finding(name, state, say(_SHARES[name][0], share=mean, low=low, high=high, n=n))
-
-
-# -- limits of a share and of an sd
-
-
-def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:
-    """Compute one-sided lower and upper limits, each of level 1 - alpha, of the mean of n shares between 0 and 1.
-    Source: Clopper and Pearson (1934), Biometrika 26, 404-413."""
-    # The sum of the shares may take the place of the count, because shares between 0 and 1 vary no more than counts do
-    # (Hoeffding 1963, J. Am. Stat. Assoc. 58, 13-30).
-    x = share * n
-    low = float(scipy.stats.beta.ppf(alpha, x, n - x + 1)) if x > 0 else 0.0
-    high = float(scipy.stats.beta.ppf(1 - alpha, x + 1, n - x)) if x < n else 1.0
-    return low, high
-
-
-def share_power(share: float, n: int, alpha: float, above: float) -> float:
-    """Compute the probability that the lower limit of `share_ends` for n answers is above the value `above`.
-    `share` is the true probability of the event that is counted in each answer."""
-    counts = [k for k in range(n + 1) if share_ends(k / n, n, alpha)[0] > above]
-    return float(scipy.stats.binom.pmf(counts, n, share).sum())
-
-
-def sd_ends(sd: float, freedom: float, alpha: float) -> tuple[float, float]:
-    """Compute one-sided lower and upper limits of the sd of normal noise, each of level 1 - alpha, by chi-squared.
-    `freedom` is the degrees of freedom with which sd was estimated."""
-    low, high = (sd * math.sqrt(freedom / float(scipy.stats.chi2.ppf(p, freedom))) for p in (1 - alpha, alpha))
-    return low, high

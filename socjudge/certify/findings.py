@@ -7,11 +7,11 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import pandas as pd
-import scipy.stats  # type: ignore[import-untyped]
 
 from ..base.messages import listed, say
 from ..base.pass_rule import reaches
 from ..stats.basics import OVERALL, difference_interval, low_high, need_columns, pass_rate_interval
+from ..stats.limits import noise_reach
 from .changes import AGAIN, CHANGES, CONTROL, DAMAGES, LABELLED, ORIGINAL, find_change, title_of
 
 LEAST = 5.0  # points; a smaller change is no finding, however steady the judge is
@@ -92,7 +92,7 @@ def noise_limits(scores: pd.DataFrame) -> pd.DataFrame:
         freedom = int((sizes - 1).sum())
         sd = math.sqrt(spread / freedom) if freedom else math.nan
         # 95 % of repeated judgements must not count as moved: half a prediction interval of one more. NaN stays NaN.
-        reach = float(scipy.stats.t.ppf(0.975, freedom)) * sd
+        reach = noise_reach(freedom) * sd
         limit, once = (max(reach * math.sqrt(1 + 1 / beside), LEAST) for beside in (float(sizes.mean()), 1.0))
         rows.append({"criterion": criterion, "sd": sd, "freedom": freedom, "limit": limit, "limit_once": once})
     found = pd.DataFrame(rows, columns=["criterion", "sd", "freedom", "limit", "limit_once"])

@@ -39,13 +39,14 @@ from socjudge.certify.certificate import (
     run_certificate_line,
 )
 from socjudge.certify.changes import LABELLED
-from socjudge.certify.conditions import share_ends, unscored_limits
+from socjudge.certify.conditions import unscored_limits
 from socjudge.certify.damages import sentences
 from socjudge.certify.from_people import read_labels
 from socjudge.certify.issue import binding_of_judge
 from socjudge.panels.views.common import summary_html
 from socjudge.records import EvaluationRun, RunInfo
 from socjudge.runs.log_json import answer_sha256
+from socjudge.stats.limits import share_ends
 
 PAIRS = [*good_pairs(), *good_pairs("final")]
 SERIES = sorted((constants.EXAMPLES_DIR / "series").glob("judge_eval_*"))
