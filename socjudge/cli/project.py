@@ -38,7 +38,7 @@ AT_FIRST = {
     "eval/runbooks/prohibitions.json": "{}\n",
     "eval/runbooks/synonyms.json": "{}\n",
 }
-_GITIGNORE = ".socjudge/\n.ipynb_checkpoints/\nlogs/.history/\nlogs/*.partial.jsonl\n"
+_GITIGNORE = ".socjudge/\n.ipynb_checkpoints/\nlogs/*.partial.jsonl\n"
 
 
 def _show_version(asked: bool) -> None:

@@ -106,8 +106,8 @@ def load_runs(logs_dir: Path | str | None = None, *, since: str | date | None = 
     ----------
     logs_dir
         A folder with logs that socjudge wrote or that have the specification's form, also packed (.json.gz).
-        The project's logs if left out. What was read is kept in `logs_dir/.history`, so that the next time only changed
-        logs are read.
+        The project's logs if left out. What was read is kept in memory, so that the next time only changed logs are
+        read.
     since
         Keep runs that started at that time or later: "2026-10-01", a date or a datetime. A time without a zone is in
         this machine's zone. For everything else, use `frame.query`.

@@ -158,10 +158,9 @@ class RunGate:
             while True:
                 self.check()
                 limit, spent, most = self.budget.max_usd, sum(self.budget.spent.values()), most_usd()
-                # Under a cap, a call of unknown cost goes alone: its reply tells what the next ones may cost. A free one
-                # goes in any case: what was paid for it would be lost.
+                # Under a cap, a call of unknown cost goes alone: its reply tells what the next ones may cost.
                 is_told = most is not None or self.in_flight == 0
-                if limit is None or most == 0 or (is_told and spent + self._reserved_usd + (most or 0.0) <= limit):
+                if limit is None or (is_told and spent + self._reserved_usd + (most or 0.0) <= limit):
                     break
                 if self.in_flight == 0:
                     self.stop(

@@ -72,7 +72,9 @@ def _close(client: Any, pid: int) -> None:
         _INHERITED.append(client)
         return
     with contextlib.suppress(Exception):
-        event_loop.start(client.close()).result(timeout=2)
+        closing = event_loop.start(client.close())
+        if asyncio._get_running_loop() is None:  # a loop that waited here would stand still
+            closing.result(timeout=2)
 
 
 # suggested if a name looks like a misspelling of one
@@ -402,7 +404,10 @@ class OpenAIModel(PacedModel):
         if status in (200, 408, 409, 425, 429) or status >= 500:
             wait_s = retry_after_s(error.response.headers)
             down = status in (502, 503, 504)
-            return Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s, down=down)
+            late = status in (408, 504, 524)  # what stands behind a gateway may have replied, and billed it
+            return Retryable(
+                f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s, down=down, may_be_billed=late
+            )
         return self._refusal(status, told)
 
 

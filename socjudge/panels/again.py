@@ -43,7 +43,8 @@ class JudgeAgain(WorkPanel):
             for log in self._logs
         ]
         # A series that was stopped is resumed, and its finished runs are not judged twice.
-        left = [plan for plan in plans if not any(plan.is_done_in(run) for run in self.session.done)]
+        self._finished = [run for run in self.session.done if any(plan.is_done_in(run) for plan in plans)]
+        left = [plan for plan in plans if not any(plan.is_done_in(run) for run in self._finished)]
         self._plans = [foresee(plan, None, self.logs_dir) for plan in left]
         if not left:
             return None
@@ -52,6 +53,7 @@ class JudgeAgain(WorkPanel):
         return due, cost_html(due, total, already), [model.name for plan in left for model in unpriced(plan)]
 
     def _begin(self, limit: float | None) -> None:
+        self.session.done = self._finished  # another judge's runs do not count against this one's cap
         self.session.judge(self._plans, limit)
 
     def _follow(self) -> None:

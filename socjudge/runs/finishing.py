@@ -48,7 +48,8 @@ def finish_run(journal: Journal, plan: Plan, logs_dir: Path | str, *, spent_usd:
     answered = total_usage(answer.usage for answer in answers.values())
     judged = total_usage(each.evaluation.usage for each in results)
     given_up = total_usage(Usage(**reply["usage"]) for replies in journal.unread.values() for reply in replies)
-    costs = spent_usd, (answered + judged).cost_usd  # the most is never less than the sum over the rows
+    asked = answered if plan.asks else Usage()  # stored answers cost this run nothing
+    costs = spent_usd, (asked + judged).cost_usd  # the most is never less than the sum over the rows
     judges = dict.fromkeys(each.evaluation.model for each in results if each.evaluation.attempts)
     assistants = dict.fromkeys(answer.model for answer in reversed(answers.values()))
     versions = dict.fromkeys(answer.version for answer in reversed(answers.values()) if answer.version)
@@ -65,7 +66,7 @@ def finish_run(journal: Journal, plan: Plan, logs_dir: Path | str, *, spent_usd:
         judge_model_resolved=", ".join(name for name in judges if name != UNKNOWN) or UNKNOWN,
         assistant_model_resolved=", ".join(name for name in assistants if name != UNKNOWN) or UNKNOWN,
         assistant_version=", ".join(versions) or plan.info.assistant_version,
-        assistant_usage=answered if plan.asks else Usage(),
+        assistant_usage=asked,
         judge_usage=judged + given_up,
         most_usd=max((cost for cost in costs if cost is not None), default=None),
         wall_time_s=journal.wall_time_s + journal.elapsed_s,

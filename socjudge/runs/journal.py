@@ -174,7 +174,8 @@ def open_journal(
     """Open the run's unfinished journal (the one at `path`, if given), or create one (always, if `fresh`).
     ConfigError if another process is making the run, or if the journal at `path` is of another run (it says how)."""
     folder.mkdir(parents=True, exist_ok=True)
-    lock, journal = _held(folder, identity.sha256), None
+    # Where the journal is: a run with another folder for its log may take it up.
+    lock, journal = _held(path.resolve().parent if path else folder, identity.sha256), None
     try:
         found = check_same_run(path.resolve(), identity) if path else None if fresh else find_journal(folder, identity)
         if found is not None:
@@ -228,6 +229,6 @@ def _held(folder: Path, of_run: str) -> filelock.BaseFileLock:
 
 
 def _remove(lock: filelock.BaseFileLock) -> None:
-    lock.release()
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # before another process can hold it
         Path(lock.lock_file).unlink(missing_ok=True)
+    lock.release()

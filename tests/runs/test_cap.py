@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from support.run_options import with_options
 from support.run_process import ended, started
 from support.service import Reply, Service, error, judgement
 
-from socjudge import AssistantAnswer, ConfigError, EvalQuestion, RunStopped, load_run, plan_run, run_evaluation_suite
+from socjudge import AssistantAnswer, ConfigError, EvalQuestion, RunStopped, plan_run, run_evaluation_suite
 from socjudge.answering.own_assistant import Assistant
-from socjudge.errors import BudgetReached
+from socjudge.errors import BudgetReached, SocJudgeError
 from socjudge.models.prices import price_usd
+from socjudge.records import Usage
 from socjudge.runs.unfinished import describe_journal, unfinished_runs
 
 QUESTIONS = [EvalQuestion(n, "正常系", f"質問{n}です", ("端末の隔離",)) for n in range(60)]
@@ -150,19 +152,25 @@ def test_an_own_assistant_that_becomes_dearer_passes_the_cap_by_the_calls_in_fli
 
 
 @pytest.mark.slow
-def test_an_answer_that_took_the_last_of_the_cap_is_still_judged_for_free(tmp_path: Path) -> None:
-    costs = iter([0.01, 0.01, 3.0, 0.01, 0.01])
+def test_what_stored_answers_have_cost_is_not_what_this_run_costs(tmp_path: Path) -> None:
+    given = [replace(answer, usage=Usage(1, 100, 100, 0.5)) for answer in ANSWERS[:2]]
+    run = run_evaluation_suite(QUESTIONS[:2], answers=given, judge_model="offline", logs_dir=tmp_path, progress=False)
+    assert run.run.most_usd == 0.0
 
-    def bot(question: str) -> dict[str, Any]:
-        return {"answer": "端末を隔離します。", "contexts": ["端末を隔離する。"], "cost_usd": next(costs)}
 
-    with pytest.raises(BudgetReached):
+def test_a_gateways_timeout_counts_as_a_call_that_may_have_been_billed(service: Service, tmp_path: Path) -> None:
+    service.default = error(504, "upstream timed out")
+    with pytest.raises(SocJudgeError):
         run_evaluation_suite(
-            QUESTIONS[:5], answers=Assistant(bot, name="bot", version="1", concurrency=1), judge_model="offline",
-            max_cost_usd=1.0, logs_dir=tmp_path, progress=False,
-        )  # fmt: skip
-    (journal,) = tmp_path.glob("*.partial.jsonl")
-    assert len(load_run(journal).results) == 3
+            QUESTIONS[:1],
+            answers=ANSWERS[:1],
+            judge_model="gpt-4o",
+            max_cost_usd=0.1,
+            logs_dir=tmp_path,
+            progress=False,
+        )
+    most = price_usd("gpt-4o", 1000, 4000)
+    assert most is not None and len(service.requests) <= 0.1 / most + 1
 
 
 def test_kills_with_calls_in_flight_do_not_pass_the_cap(service: Service, tmp_path: Path) -> None:

@@ -261,6 +261,17 @@ def test_a_rejudged_run_is_taken_up_too(service: Service, questions: list[EvalQu
     assert second.run.rejudged_from == first.run.run_id
 
 
+def test_a_journal_that_is_under_way_is_not_taken_up_for_another_folder(tmp_path: Path) -> None:
+    info = RunInfo("run-1", "2026-01-02T03:04:05+09:00")
+    (tmp_path / "other").mkdir()
+    journal = open_journal(tmp_path, info, Identity.of(info), total=1)
+    try:
+        with pytest.raises(ConfigError, match="under way in another process"):
+            open_journal(tmp_path / "other", info, Identity.of(info), total=1, path=journal.path)
+    finally:
+        journal.close()
+
+
 def test_the_same_run_in_a_second_process_is_refused(
     service: Service, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
