@@ -50,8 +50,11 @@ def get_settings(
         ("timeout_s", timeout_s, TIMEOUT_S, 0.1),
         ("patience_s", patience_s, PATIENCE_S, 0.0),
     ):
-        where = name if given is not None else f"SOCJUDGE_{name.upper()}"
-        value: Any = os.environ.get(where) or usual if given is None else given
+        where: str = name
+        value: Any = given
+        if given is None:
+            where = f"SOCJUDGE_{name.upper()}"
+            value = os.environ.get(where) or usual
         try:
             found[name] = float(value)
         except (TypeError, ValueError):

@@ -52,8 +52,9 @@ class Engine:
         self._journal, self._gate = journal, gate
         self._executor = executor
         self.n_left = plan.total - journal.n_done  # judgements still to come
+        replied = {"judge": bool(journal.n_done or journal.unread), "assistant": bool(journal.answers)}
         self.failures = Failures(
-            max_failures, {"judge": bool(journal.n_done or journal.unread), "assistant": bool(journal.answers)}, journal.n_done > 0,
+            max_failures, replied, journal.n_done > 0,
             judge=plan.judge.name, own=plan.own.name if plan.own else "", criterion=plan.rubric.criteria[0],
         )  # fmt: skip
         told = (answer["assistant"].get("version") for answer in journal.answers.values())

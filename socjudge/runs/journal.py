@@ -100,7 +100,10 @@ class Journal(Contents):
             self._write({"reply": asdict(what), **line})
         else:
             self._write({"row": result_to_dict(what), **line})
-            (self.again.add if what.evaluation.status == "failed" else self.again.discard)((sample, repeat))
+            if what.evaluation.status == "failed":
+                self.again.add((sample, repeat))
+            else:
+                self.again.discard((sample, repeat))
 
     def note_spending(self) -> None:
         """Write what the run has cost, and what the calls in flight can cost, if the last line says something else."""
@@ -177,7 +180,10 @@ def open_journal(
     # Where the journal is: a run with another folder for its log may take it up.
     lock, journal = _held(path.resolve().parent if path else folder, identity.sha256), None
     try:
-        found = check_same_run(path.resolve(), identity) if path else None if fresh else find_journal(folder, identity)
+        if path is not None:
+            found = check_same_run(path.resolve(), identity)
+        else:
+            found = None if fresh else find_journal(folder, identity)
         if found is not None:
             journal = Journal(found, lock)
             journal._take_up()
@@ -193,7 +199,10 @@ def open_journal(
         journal.sync()
         return journal
     except BaseException:
-        journal.close() if journal is not None else lock.release()
+        if journal is not None:
+            journal.close()
+        else:
+            lock.release()
         raise
 
 

@@ -82,7 +82,9 @@ def _plain(value: Any) -> dict[str, Any]:
 
 
 def _told(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value.item() if hasattr(value, "item") else str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value.item() if hasattr(value, "item") else str(value)  # a number of NumPy, or what JSON does not have
 
 
 def _with_extra(found: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:

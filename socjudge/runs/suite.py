@@ -80,7 +80,8 @@ def plan_run(
     expected = rubric or open_project().rubric
     if options.resume is not None:
         there = read_beginning(Path(options.resume)).info
-        judge_prompt, rubric = judge_prompt or judge_prompt_of(there), rubric or there.rubric
+        judge_prompt = judge_prompt or judge_prompt_of(there)
+        rubric = rubric or there.rubric
     if index is None and opened is None:
         from ..runbooks.index import open_index
 
