@@ -52,7 +52,7 @@ class Engine:
         self._journal, self._gate = journal, gate
         self._executor = executor
         self.n_left = plan.total - journal.n_done  # judgements still to come
-        replied = {"judge": bool(journal.n_done or journal.unread), "assistant": bool(journal.answers)}
+        replied: dict[Who, bool] = {"judge": bool(journal.n_done or journal.unread), "assistant": bool(journal.answers)}
         self.failures = Failures(
             max_failures, replied, journal.n_done > 0,
             judge=plan.judge.name, own=plan.own.name if plan.own else "", criterion=plan.rubric.criteria[0],

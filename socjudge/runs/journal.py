@@ -180,10 +180,11 @@ def open_journal(
     # Where the journal is: a run with another folder for its log may take it up.
     lock, journal = _held(path.resolve().parent if path else folder, identity.sha256), None
     try:
+        found: Path | None = None
         if path is not None:
             found = check_same_run(path.resolve(), identity)
-        else:
-            found = None if fresh else find_journal(folder, identity)
+        elif not fresh:
+            found = find_journal(folder, identity)
         if found is not None:
             journal = Journal(found, lock)
             journal._take_up()
