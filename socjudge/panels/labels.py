@@ -174,7 +174,7 @@ class LabelPanel(Panel):
         self.scores = {
             name: field(
                 widgets.Combobox, name, value="" if label is None else str(label.scores.get(name, "")), options=_OFFERED,
-                placeholder=say("not set"), **_PLACE,
+                placeholder=say("not set"), continuous_update=False, **_PLACE,  # so that no letter comes after a click
             )
             for name in self.session.run.rubric.criteria
         }  # fmt: skip
@@ -192,7 +192,9 @@ class LabelPanel(Panel):
             self.status.value = block("warn", escape(late))
 
     def _comment_field(self, value: str) -> Any:
-        return field(widgets.Textarea, say("Comment (optional)"), value=value, rows=2, **_PLACE)
+        return field(
+            widgets.Textarea, say("Comment (optional)"), value=value, rows=2, continuous_update=False, **_PLACE
+        )
 
     def _draw(self, *, is_open: bool) -> None:
         session = self.session
