@@ -225,7 +225,7 @@ def test_several_looks_show_which_verdicts_the_judge_changes(run: sj.EvaluationR
 
 
 def test_another_judge_is_compared_and_the_line_that_corresponds_is_told(
-    judges: Service, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    judges: Service, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old = {f"number {number}.": 100 - 6 * number for number in range(10)}  # the new one gives 0.8 of it and 4 more
 
@@ -237,7 +237,7 @@ def test_another_judge_is_compared_and_the_line_that_corresponds_is_told(
     questions = [sj.EvalQuestion(number, "正常系", f"質問{number}の初動は。", ("隔離",)) for number in range(10)]
     answers = [{"answer": f"{text}[1]", "contexts": ["端末を隔離する。"]} for text in old]
     run = sj.run_evaluation_suite(
-        questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False
+        questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=project, progress=False
     )
     found = cook("Another judge", run=run)
     told = capsys.readouterr().out.splitlines()
