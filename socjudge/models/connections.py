@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 REST_S = 0.5  # what comes on a connection within this time after a reply belongs to nobody's request
-KEEP_S = 30.0
+KEEP_S = 4.0  # common servers close after five seconds; a request at that moment would be lost, and perhaps billed
 
 
 def open_client(check_response: Any) -> Any:
