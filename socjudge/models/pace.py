@@ -11,6 +11,7 @@ WAVE = 3  # refusals in a row that are no accident
 ENOUGH = 5  # accepted calls that show how often the service accepts one
 GROWTH = 0.02  # how much each success shortens the gap; refusals of up to 1 in 12 calls at random do not lengthen it
 HEADROOM = 1.25  # calls at once, beside those that the gap explains, because some take longer than others
+LONGEST_GAP_S = 0.1  # seconds, or a call's duration if that is longer: a gap that was measured too long soon shrinks
 CLOSED = 10  # gaps without an accepted call, which say that the service is closed for a while
 MAX_HOLD_S = 60.0
 
@@ -95,7 +96,7 @@ class Pace:
         # A limiter has nothing left at either refusal, so it accepted all that it accepts in this time.
         accepted = sent.number - self._since.number - self._n_refused
         if accepted >= (ENOUGH if self.gap_s else 1):
-            self.gap_s = min((sent.at - self._since.at) / accepted, self._seconds or math.inf)
+            self.gap_s = min((sent.at - self._since.at) / accepted, max(self._seconds, LONGEST_GAP_S))
             self._since, self._n_refused = sent, 0
         if self.in_a_row >= WAVE:
             hold_s = max(self.gap_s, GAP_S) * 2.0 ** min(self.in_a_row - WAVE, 30)

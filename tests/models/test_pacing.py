@@ -106,8 +106,7 @@ def test_a_real_limit_is_never_overrun(service: Service, tmp_path: Path) -> None
     assert {r.evaluation.status for r in run.results} == {"ok"}
     # Those in flight when it said so; then it is knocked at after 2, 4, 8 and 16 ms, and has the next after 20.
     assert state["most"] <= 32 + WAVE + 4
-    # On an idle machine 180 to 230, on a busy one fewer than 120; each of 32 knocking every 0.1 s would make some 700.
-    assert service.refused < 350
+    assert service.refused < 120
 
 
 def test_while_calls_wait_as_the_service_asked_other_questions_are_asked(
