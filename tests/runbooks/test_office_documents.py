@@ -55,7 +55,7 @@ def stands_in_table(text: str, row: str, column: str, content: str) -> bool:
 
 
 def find_faults(path: Path) -> list[str]:
-    wanted: dict[str, Any] = json.loads(path.with_name(f"{path.name}.seen.json").read_text("utf-8"))
+    wanted: dict[str, Any] = json.loads(path.with_name("seen.json").read_text("utf-8"))[path.name]
     with speaking("en"):
         text, notes = decode_runbook(path.read_bytes(), path)
     headings = {
