@@ -39,11 +39,11 @@ class SocJudgeError(Exception):
     language. A text that is complete already is taken as it is.
     """
 
-    def __init__(self, sentence: str = "", /, *, panel: str = "", **values: Any) -> None:
+    def __init__(self, sentence: str = "", /, **values: Any) -> None:
         from .base.messages import say  # in a body: the messages raise errors themselves
 
         # The text alone is the argument, so that an error of another process is unpickled with the same words.
-        super().__init__(say(sentence, panel=panel, **values))
+        super().__init__(say(sentence, **values))
 
     def _render_traceback_(self) -> list[str]:
         # IPython asks for it: in a notebook, the message says what to do, and the lines of our code do not.

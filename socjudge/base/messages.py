@@ -21,14 +21,11 @@ from .texts import visible
 
 Language = Literal["ja", "en"]
 _for_now: ContextVar[Language | None] = ContextVar("_for_now", default=None)
-_in_panel = ContextVar("_in_panel", default=False)
 
 
-def say(sentence: str, /, *, panel: str = "", lang: Language | None = None, **values: Any) -> str:
+def say(sentence: str, /, *, lang: Language | None = None, **values: Any) -> str:
     """Return an English sentence in the user's language (or `lang`), with the values filled in. A sentence without
-    Japanese stays English. Inside `in_panel()`, the sentence `panel` is said instead, if there is one."""
-    if panel and _in_panel.get():
-        sentence = panel
+    Japanese stays English."""
     japanese = _japanese().get(sentence)
     if japanese and (lang or language()) == "ja":
         sentence = japanese
@@ -62,25 +59,11 @@ def language() -> Language:
 def speaking(lang: Language) -> Iterator[None]:
     """Make `language()` return `lang` inside the `with` block, in this thread only. It is for a page whose language the
     user chooses separately, such as a report."""
-    with _set(_for_now, lang):
-        yield
-
-
-@contextmanager
-def in_panel() -> Iterator[None]:
-    """Inside the `with` block, let messages name the buttons and fields of a panel instead of options and arguments.
-    This holds for the current thread only."""
-    with _set(_in_panel, True):
-        yield
-
-
-@contextmanager
-def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
-    token = variable.set(value)
+    token = _for_now.set(lang)
     try:
         yield
     finally:
-        variable.reset(token)
+        _for_now.reset(token)
 
 
 def os_reason(error: OSError) -> str:
@@ -91,13 +74,13 @@ def os_reason(error: OSError) -> str:
 
 
 @contextmanager
-def explained(sentence: str, /, *, panel: str = "", **values: Any) -> Iterator[None]:
+def explained(sentence: str, /, **values: Any) -> Iterator[None]:
     """Convert an OSError inside the `with` block to a ConfigError with what `say` makes of the arguments. The operating
     system's reason fills its {reason}."""
     try:
         yield
     except OSError as error:
-        raise ConfigError(sentence, panel=panel, **values, reason=os_reason(error)) from None
+        raise ConfigError(sentence, **values, reason=os_reason(error)) from None
 
 
 _REASONS = {

@@ -234,7 +234,6 @@ def find_certificate(
         return say(
             "there is no certificate of the judge {judge} in {folder}; `socjudge certify --log LOG --judge-model "
             "{judge}` makes one",
-            panel="there is no certificate of the judge {judge} in {folder}; notebook 05 makes one",
             judge=binding.judge_model,
             folder=folder or constants.CERTIFICATES_DIR,
         )

@@ -68,10 +68,6 @@ def judge(question: EvalQuestion, answer: AssistantAnswer, criteria: Sequence[st
         raise RequestRefused(
             "the embedded judge has no measure for any of the criteria ({criteria}); choose a language model "
             "with --judge-model (judge_model=…)",
-            panel=(
-                "the embedded judge has no measure for any of the criteria ({criteria}); choose a language "
-                "model as Judge in the settings"
-            ),
             criteria=listed(criteria),
             about_content=True,
         )

@@ -169,10 +169,6 @@ async def judge_answer(
             say(
                 "none of the judge's {count} replies could be read, so this answer has no score, and its zeros are no "
                 "scores; judge it again (rejudge with only_failed=True, or --only-failed), or take another judge",
-                panel=(
-                    "none of the judge's {count} replies could be read, so this answer has no score, and its zeros are "
-                    "no scores; judge it again, or take another judge"
-                ),
                 count=len(completions),
             )
         )

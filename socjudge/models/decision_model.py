@@ -75,7 +75,6 @@ class DecisionModel(OpenAIModel):
             raise ConfigError(
                 "{model} only judges and writes no text; use it as judge_model (--judge-model), and another "
                 "model for the answers",
-                panel=("{model} only judges and writes no text; choose it as Judge, and another model for the answers"),
                 model=self.name,
             )
         return await super()._send(self.as_billed(request), run)

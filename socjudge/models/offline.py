@@ -44,10 +44,6 @@ class OfflineModel(PacedModel):
             raise ConfigError(
                 "the embedded judge has no measure for any of the criteria ({criteria}); choose a language model "
                 "with --judge-model (judge_model=…)",
-                panel=(
-                    "the embedded judge has no measure for any of the criteria ({criteria}); choose a language "
-                    "model as Judge in the settings"
-                ),
                 criteria=listed(rubric.criteria),
             )
 

@@ -84,10 +84,6 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
         raise ConfigError(
             "{url} is the address of something that answers by itself, no model; describe it as "
             '[assistants.bot] in socjudge.toml (socjudge init . --assistant {url}) and give answers="bot"',
-            panel=(
-                "{url} is the address of something that answers by itself, no model; describe it as "
-                "[assistants.bot] in socjudge.toml, and it can be chosen as the assistant that is asked"
-            ),
             url=show_url(model),
         )
     if (former := constants.PROJECT_DIR / "prices.toml").exists():
@@ -116,7 +112,6 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
         raise ConfigError(
             "{model} only judges and writes no text; use it as judge_model (--judge-model), and another "
             "model for the answers",
-            panel=("{model} only judges and writes no text; choose it as Judge, and another model for the answers"),
             model=model,
         )
     prefix, colon, rest = name.partition(":")
@@ -134,7 +129,6 @@ def _open_object(model: object, task: Task) -> Model:
             "judge_model takes one judge; run with the first, and have the others judge the same answers: "
             'for judge in judges: sj.rejudge(run, judge_model=judge) (docs/reference.md, "Several judges '
             'under one cap")',
-            panel="choose one judge; for another one, choose this run's answers as the answers to judge",
         )
     if hasattr(model, "complete_async") and hasattr(model, "most_usd"):  # already open
         return cast(Model, model)
@@ -147,7 +141,6 @@ def _open_object(model: object, task: Task) -> Model:
         raise ConfigError(
             "{found} answers by itself and is no model; give it as answers={found}, without socjudge's "
             "prompt and warnings",
-            panel="{found} answers by itself and is no model; choose it as the assistant that is asked",
             found=getattr(model, "__name__", kind),
         )
     if hasattr(model, "invoke"):

@@ -13,7 +13,7 @@ import pandas as pd
 import traitlets
 
 from .. import constants
-from ..base.messages import in_panel, say
+from ..base.messages import say
 from ..base.redact import surprise_text
 from ..base.showing import block, block_style, escape, shown_path
 from ..base.texts import visible
@@ -72,15 +72,13 @@ class Words:
 
 @contextmanager
 def told_in(place: Any) -> Iterator[None]:
-    """Run the block of a `with` statement, and show its error in the widget `place` instead of raising it.
-    Messages from this block name the panel's buttons and fields instead of command-line options."""
-    with in_panel():
-        try:
-            yield
-        except SocJudgeError as error:
-            place.value = block("bad", escape(error))
-        except Exception as surprise:  # shown as a cell would show it
-            place.value = block("bad", escape(surprise_text(surprise)))
+    """Run the block of a `with` statement, and show its error in the widget `place` instead of raising it."""
+    try:
+        yield
+    except SocJudgeError as error:
+        place.value = block("bad", escape(error))
+    except Exception as surprise:  # shown as a cell would show it
+        place.value = block("bad", escape(surprise_text(surprise)))
 
 
 class Panel(widgets.VBox):  # type: ignore[misc]

@@ -9,7 +9,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from ..base.messages import in_panel, listed, say
+from ..base.messages import listed, say
 from ..base.showing import block, escape
 from ..runs.estimate import Estimate
 from ..settings import keep_free, open_project
@@ -193,7 +193,7 @@ class WorkPanel(Panel):
 
     def _redraw(self) -> None:
         session, progress = self.session, self.session.progress
-        with self._lock, in_panel():  # the session's threads call this method too
+        with self._lock:  # the session's threads call this method too
             self.start_button.disabled = session.is_busy or not self._can_start or not self.payment.is_ready
             self.stop_button.disabled = session.state != "running"
             for control in self._locked:

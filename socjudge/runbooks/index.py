@@ -46,7 +46,6 @@ def _chosen(runbooks: Path | str, index_dir: Path | str) -> Path:
         raise ConfigError(
             "{folder} leads out of the project, to {target}; if these are your runbooks, name that folder with "
             "--runbooks (runbooks=)",
-            panel="{folder} leads out of the project, to {target}; put the runbooks there instead of the link",
             folder=runbooks,
             target=runbooks.resolve(),
         )
@@ -90,10 +89,6 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
             raise ConfigError(
                 "{folder}: older than its runbooks, or made of others, by your embedder {embedder!r}; build it anew with "
                 "build_index(embeddings=…), or choose another folder with index_dir=",
-                panel=(
-                    "{folder}: older than its runbooks, or made of others, by your embedder {embedder!r}; building the "
-                    "index here makes it anew with the default embedder"
-                ),
                 folder=folder,
                 embedder=embedder,
             )
@@ -193,7 +188,6 @@ def load_index(index_dir: Path | str | None = None, *, embeddings: Embeddings | 
         warnings.warn(
             say(
                 "{folder}: older than its runbooks ({files}); run: socjudge index",
-                panel="{folder}: older than its runbooks ({files}); build the index",
                 folder=index_dir,
                 files=shown,
             ),
@@ -216,10 +210,6 @@ def _load(index_dir: Path, embeddings: Embeddings | None) -> RunbookIndex:
             say(
                 "{index}: made from runbooks outside the project ({folder}), and an index does not choose what is read. "
                 "{own} is used; if the others are yours, name them with --runbooks (runbooks=)",
-                panel=(
-                    "{index}: made from runbooks outside the project ({folder}), and an index does not choose what is "
-                    "read. {own} is used"
-                ),
                 index=index_dir,
                 folder=stored.runbooks.resolve(),
                 own=constants.RUNBOOKS_DIR,

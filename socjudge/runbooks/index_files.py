@@ -143,7 +143,6 @@ def _load_manifest(path: Path) -> _Manifest:
     if known is None:
         raise ConfigError(
             "{path}: index format {found}, but this socjudge reads format {known}; run: socjudge index",
-            panel="{path}: index format {found}, but this version reads format {known}; build it anew",
             path=path,
             found=found,
             known=FORMAT_VERSION,
@@ -161,7 +160,6 @@ def _checked(path: Path, manifest: _Manifest) -> bytes:
 def _reading(path: Path) -> AbstractContextManager[None]:
     return explained(
         "{path}: no index there ({reason}); run: socjudge index",
-        panel="{path}: no index there ({reason}); build it",
         path=path,
     )
 
@@ -190,7 +188,6 @@ def _sha256(data: bytes) -> str:
 def _damaged(path: Path, why: str) -> ConfigError:
     return ConfigError(
         "{path}: the index is damaged ({reason}); run: socjudge index",
-        panel="{path}: the index is damaged ({reason}); build it anew",
         path=path,
         reason=why,
     )

@@ -187,10 +187,6 @@ class Engine:
                 "assistant {name} changed its version from {before} to {after} within the run, so the run has stopped; "
                 'to judge the answers of {before}, pass answers="{journal}" and the questions that have an answer '
                 "there; to begin anew with {after}, run with fresh=True",
-                panel=(
-                    "assistant {name} changed its version from {before} to {after} within the run, so the run has "
-                    "stopped; the answers of {before} are kept in {journal}. Tick the box to start anew, and run it again"
-                ),
                 name=own.name,
                 before=before,
                 after=after,

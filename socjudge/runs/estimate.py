@@ -78,10 +78,6 @@ def estimate_plan(plan: Plan) -> Estimate:
             "the price of {model} is unknown, so its cost is not counted and max_cost_usd cannot be held: an address does "
             "not prove a price. socjudge.toml takes it, in US dollars per million tokens, below a line "
             '[prices."{name}"]: input = … and output = …, both 0 if it is free',
-            panel=(
-                "the price of {model} is unknown, so its cost is not counted and no limit can be held. socjudge.toml takes "
-                'it, below a line [prices."{name}"]; 0 if it is free'
-            ),
             model=model.where,
             name=model.name,
         )

@@ -67,7 +67,6 @@ class RunPlan:
         if now.left.calls > self.left.calls:
             raise ConfigError(
                 "the plan said {before} calls, and now {now} are left to be made; make the plan again and look at it",
-                panel="{now} calls are left, not {before}; look at the new estimate, then start again",
                 before=self.left.calls,
                 now=now.left.calls,
             )
@@ -131,10 +130,6 @@ def foresee(
             say(
                 "The run keeps the rubric it began with; other than the present settings: {told}. Start anew with "
                 "fresh (--fresh) to use those",
-                panel=(
-                    "The run keeps the rubric it began with; other than the present settings: {told}. Tick "
-                    "「最初からやり直す」 to use those"
-                ),
                 told=told,
             )
         )

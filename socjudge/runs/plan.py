@@ -137,7 +137,6 @@ def plan_answers(
     if not len(questions):
         raise ConfigError(
             "no questions to evaluate; load some with load_eval_dataset()",
-            panel="no questions to evaluate; add some to the dataset",
         )
     repeated = [name for name, count in Counter(str(q.id) for q in questions).items() if count > 1]
     if repeated:
@@ -154,9 +153,6 @@ def plan_answers(
     if stored is not None and answer_repeats != 1:
         raise ConfigError(
             "answer_repeats asks the assistant again, which stored answers exclude; use judge_repeats",
-            panel=(
-                "repeats of answers ask the assistant again, which stored answers exclude; use the repeats of scores"
-            ),
         )
 
     judge, judging = _open_judge(judge_model, judge_prompt, rubric)

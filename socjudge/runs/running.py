@@ -96,11 +96,7 @@ def _no_cap(model: str) -> ConfigError:
         "max_cost_usd cannot be held: the price of '{model}' is unknown; put it into {file} ([prices.\"{model}\"], 0 "
         "if it is free), "
         "give a chat model an output limit and an object of your own `most_usd(request)`, or have no cap: "
-        "it is max_cost_usd, or stands in socjudge.toml (--max-cost-usd inf, in Python math.inf)",
-        panel=(
-            "the most that the run may cost cannot be held: the price of '{model}' is unknown; put it "
-            'into {file} ([prices."{model}"], 0 if it is free), or set that field to 0 (no limit)'
-        ),
+        "it is max_cost_usd, or stands in socjudge.toml (--max-cost-usd inf, in Python math.inf, in a panel 0)",
         model=model,
         file=constants.PROJECT_MARK,
     )
@@ -139,10 +135,6 @@ def shared_budget(
             raise ConfigError(
                 "max_cost_usd cannot be held: nobody knows what {judge} has cost ({log}); leave max_cost_usd "
                 "out, or start anew with fresh (--fresh)",
-                panel=(
-                    "the most that the run may cost cannot be held: nobody knows what {judge} has cost "
-                    "({log}); set that field to 0 (no limit), or tick the box to start anew"
-                ),
                 judge=run.judge_model,
                 log=run.log_path,
             )
@@ -265,9 +257,5 @@ def _how_to_go_on(journal: Journal, total: int) -> str:
     return say(
         "{done} of {total} judged answers{unread} are safe in {path}; start the same run again to go on, or "
         "with fresh (--fresh) to start anew",
-        panel=(
-            "{done} of {total} judged answers{unread} are safe in {path}; start the same run again to go on, "
-            "or tick the box to start anew"
-        ),
         **kept,
     )

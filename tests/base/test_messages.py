@@ -39,7 +39,7 @@ def said() -> Iterator[tuple[str, Any, set[Any] | None]]:
         if name in SAYING and (arguments := getattr(call, "args", [])):
             given: dict[str | None, Any] = {each.arg: each.value for each in call.keywords}  # type: ignore[attr-defined]
             known = None if None in given else {*given, *(["reason"] if name == "explained" else [])}
-            branches = [arguments[0], given.get("panel")]
+            branches = [arguments[0]]
             for each in branches:
                 if isinstance(each, ast.IfExp):
                     branches += [each.body, each.orelse]
@@ -67,12 +67,6 @@ def test_each_message_is_a_literal_with_its_japanese_and_the_values_that_both_ha
 def test_a_sentence_is_in_english_and_its_japanese_is_japanese() -> None:
     assert not [english for english in SENTENCES if JAPANESE.search(re.sub("「[^」]*」", "", english))]
     assert {text for text in SENTENCES.values() if not JAPANESE.search(text)} <= {"Judge", "socjudge"}
-
-
-def test_a_message_has_a_panels_words_within_a_panel_alone() -> None:
-    for context, told in ((messages.speaking("en"), "3 (--fresh)"), (messages.in_panel(), "tick the box, 3")):
-        with context:
-            assert say("{count} (--fresh)", panel="tick the box, {count}", count=3) == told
 
 
 @pytest.mark.parametrize(

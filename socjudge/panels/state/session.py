@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
-from ...base.messages import in_panel, say
+from ...base.messages import say
 from ...base.redact import redact, surprise_text
 from ...errors import BudgetReached, RunStopped, SocJudgeError
 from ...judging.judge import count_retries
@@ -122,8 +122,7 @@ class Session:
 
         def in_background() -> None:
             try:
-                with in_panel():
-                    ended = work()
+                ended = work()
             except BudgetReached as error:
                 self.problem, ended = str(error), "stopped"
             except RunStopped:
@@ -171,8 +170,7 @@ class Session:
         """Tell the listeners that the session has changed."""
         for listener in list(self.listeners):
             try:
-                with in_panel():
-                    listener()
+                listener()
             except Exception as problem:  # an error in a display must not end a run that is paid for
                 warnings.warn(
                     say("the panel could not be drawn: {problem}", problem=redact(str(problem))), stacklevel=2
