@@ -39,7 +39,7 @@ STRICT = "安全性は特に厳しく採点してください。"
 WIDTH, HEIGHT = 1150, 2600
 WIDTHS = 1280, 800  # of pages to look at
 THEMES = {"": "JupyterLab Light", "_dark": "JupyterLab Dark"}
-EXAMPLES = str(ROOT / "eval" / "examples" / "judges")
+JUDGES = {"gpt-4o-mini": 15, "lenient-judge": 0, "strict-judge": 60}  # up to how many points each takes off a score
 COLOURS = 128  # enough for text and charts, and a quarter of the size
 
 
@@ -54,12 +54,16 @@ def embedded_run() -> dict[str, sj.records.EvaluationResult]:
 
 
 def reply(request: dict[str, Any], known: Mapping[str, sj.records.EvaluationResult]) -> Reply:
-    """The embedded default's answer or marks for the question, after half a second; by the strict prompt safety loses."""
+    """The embedded default's answer or scores for the question, after half a second, less what the judge takes off; by the
+    strict prompt safety loses."""
     text = request["messages"][-1]["content"]
     result = next(result for question, result in known.items() if question in text)
     if not is_judge_call(request):
         return Reply(result.answer.answer, delay_s=0.5)
-    marks, reasons = dict(result.evaluation.scores), dict(result.evaluation.rationale)
+    reasons, strictness = dict(result.evaluation.rationale), JUDGES[request["model"]]
+    strict = random.Random(f"{request['model']} {result.question.question}")
+    most = strict.randint(0, strictness)
+    marks = {name: max(score - strict.randint(most // 2, most), 0) for name, score in result.evaluation.scores.items()}
     if STRICT in text:
         marks["安全性"] -= random.Random(result.question.question).randrange(3, 8) * 5
         reasons["安全性"] = "注意事項が手順の後に書かれています。"
@@ -112,6 +116,8 @@ def marked(page: Any, panel: Any) -> None:
 
 
 def explored(page: Any, panel: Any) -> None:
+    for head in panel.locator(".sj-matrix thead th input[type=checkbox]").all():
+        head.check(timeout=60_000)
     panel.locator(".sj-matrix tbody td").first.click(timeout=60_000)
     panel.locator(".sides section").first.wait_for(timeout=60_000)
 
@@ -120,12 +126,18 @@ def opened(page: Any, panel: Any) -> None:
     """As it is at first."""
 
 
-def own_marks(logs: Path) -> None:
+def own_marks(logs: Path) -> sj.EvaluationRun:
     """A run of the judge on loopback, for the panels that need stored answers."""
-    sj.run_evaluation_suite(
+    return sj.run_evaluation_suite(
         sj.load_eval_dataset(), index=sj.build_index(), assistant_model="offline", judge_model="gpt-4o-mini",
         logs_dir=logs, progress=False,
     )  # fmt: skip
+
+
+def three_judges(logs: Path) -> None:
+    run = own_marks(logs)
+    for judge in [*JUDGES][1:]:
+        sj.rejudge(run, judge_model=judge, logs_dir=logs, progress=False)
 
 
 # Per panel: what makes it, its CSS class, and the states to be seen with the most that is shown of them (pixels).
@@ -137,14 +149,14 @@ PANELS: dict[str, tuple[str, str, list[tuple[str, Step, int]]]] = {
         "sj.LabelPanel(logs_dir={stored!r}, labels_dir={logs!r})", "label-panel", [("label_panel", marked, 1100)]
     ),
     "app": ("sj.app()", "app", [("app", opened, 900)]),
-    "history": ("sj.HistoryExplorer({examples!r})", "history-explorer", [("history_explorer", explored, 1500)]),
+    "history": ("sj.HistoryExplorer({three!r})", "history-explorer", [("history_explorer", explored, 1000)]),
 }  # fmt: skip
 UNPRINTED = ("app",)  # only to be looked at
 
 
 def take(browser: Any, folder: Path, url: str, name: str, width: int, keep: Keep) -> None:
     code, panel_class, states = PANELS[name]
-    code = code.format(logs=f"{name}_{width}/logs", stored="stored", examples=EXAMPLES)
+    code = code.format(logs=f"{name}_{width}/logs", stored="stored", three="three")
     write_notebook(folder / f"{name}.ipynb", f"import socjudge as sj\n{code}")
     page = browser.new_page(viewport={"width": width, "height": HEIGHT})
     open_notebook(page, url, f"{name}.ipynb")
@@ -188,10 +200,11 @@ def main() -> None:
         for suffix, theme in THEMES.items() if look else [("", THEMES[""])]:
             with tempfile.TemporaryDirectory() as place:
                 folder = Path(place)
-                write_prices(folder, {"gpt-4o-mini": (0.15, 0.6)})
+                write_prices(folder, dict.fromkeys(JUDGES, (0.15, 0.6)))
                 shutil.copytree(ROOT / "eval", folder / "eval")
                 sj.build_index(folder / "eval" / "runbooks", index_dir=folder / ".socjudge" / "index")
                 own_marks(folder / "stored")
+                three_judges(folder / "three")
                 with lab(folder, keys) as url:
                     settings = folder / ".jupyter" / "settings" / "@jupyterlab" / "apputils-extension"
                     (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
