@@ -172,6 +172,20 @@ def test_a_notebook_works_on_anyones_logs(
         assert (compared if kind == "judges" else "まだ比べられません: 同じ回答を採点した") in shown
 
 
+@pytest.mark.slow
+def test_judges_are_compared_where_they_had_the_same_prompt(tmp_path: Path) -> None:
+    """As after a changed rubric: the oldest run of these answers had a prompt that only it had."""
+    save_changed(tmp_path, 1, judge_prompt_id="guide-1-hardened")
+    for place, judge in enumerate(["gpt-4o", "gpt-4.1"], start=2):
+        save_changed(tmp_path, place, -4 * place, judge_model=judge, judge_model_resolved=judge)
+    with speaking("ja"):
+        shown, names = run_notebook("03_compare_judges.ipynb", LOGS_DIR=tmp_path)
+    assert "stopped" not in names and "gpt-4oに比べ、gpt-4.1は同じ回答に4.0点低く付け" in shown
+    with speaking("ja"):
+        shown, names = run_notebook("03_compare_judges.ipynb", LOGS_DIR=tmp_path, BASELINE="gpt-4.1")
+    assert "gpt-4.1に比べ、gpt-4oは同じ回答に4.0点高く付け" in shown
+
+
 @pytest.mark.few(2)
 @pytest.mark.slow
 def test_a_judge_is_certified_from_anyones_logs(logs_dir: Path, tmp_path: Path) -> None:
