@@ -116,7 +116,7 @@ class HistoryExplorer(Panel):
         self._use_logs(self.report_button, (1, 2), need, lambda logs: save_report(self.logs_dir, *reversed(logs)))
         need = "Tick the runs whose answers another judge should score"
         self._use_logs(self.again_button, (1, SHOWN_RUNS), need, self._offer)
-        need = "Tick two runs in their headings, then press the button again"
+        need = "Tick just two runs in their headings, then press the button again"
         self._use_logs(self.compare_button, (2, 2), need, lambda logs: str(compare_runs(*logs)._repr_html_()))
 
     def reload(self) -> None:
@@ -129,6 +129,7 @@ class HistoryExplorer(Panel):
                 before, values = box.value, in_order(self._all_scores[column]) if len(self._all_scores) else []
                 box.options = [(say("All"), ""), *((as_choice(value), value) for value in values)]
                 box.value = before if before in values else ""
+        self._told_of_logs = self.status.value
         self._filling = False
         self._select()
 
@@ -171,7 +172,7 @@ class HistoryExplorer(Panel):
             if ids:
                 self.runs = self._all_runs.set_index("run_id").loc[ids].reset_index()
                 self._show_matrix(ids)
-            self.status.value += self._found()
+            self.status.value = self._told_of_logs + self._found()
         for part in (self.matrix, self.legend, self.more):
             part.layout.display = "" if ids else "none"
         self._unfold()
@@ -290,7 +291,7 @@ class HistoryExplorer(Panel):
             with self._telling(self.told):
                 logs = [self.logs_dir / log for log in self._picked("log")]
                 if not count[0] <= len(logs) <= count[1]:
-                    raise ConfigError(need)
+                    raise ConfigError("{what} (ticked now: {count})", what=say(need), count=len(logs))
                 self.told.value = act(logs)
 
         pressed.on_click(lambda _: press())

@@ -87,11 +87,14 @@ function render({ model, el }) {
   });
   find.addEventListener("keydown", (event) => event.stopPropagation());
   find.addEventListener("input", draw);
+  const newest = () => { box.scrollLeft = box.scrollWidth; }; // the runs that are ticked at first
   model.on("change:questions change:runs change:cells change:shown", draw);
+  model.on("change:runs", newest);
   model.on("change:chosen", mark);
   box.append(table);
   el.classList.add("sj-matrix");
   el.append(find, count, box);
   draw();
+  new IntersectionObserver(([{ isIntersecting }], watch) => isIntersecting && (newest(), watch.disconnect())).observe(box);
 }
 export default { render };

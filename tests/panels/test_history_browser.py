@@ -116,6 +116,8 @@ def test_the_app_has_the_panels_as_tabs_and_fetches_nothing(
     )
     (tmp_path / "app.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
     shutil.copy(ROOT / "notebooks" / "voila.json", tmp_path)
+    from playwright.sync_api import expect
+
     with voila(tmp_path, "app.ipynb", "--theme=dark") as url:
         origin = url.split("?")[0]
         assert origin.startswith("http://127.0.0.1:")
@@ -142,7 +144,9 @@ def test_the_app_has_the_panels_as_tabs_and_fetches_nothing(
         page.get_by_text("履歴", exact=True).click()
         settled(history, "4回の実行、10問")
         newest = max(own.glob("judge_eval_*.json"))
-        assert history.locator(".sj-matrix thead th").count() == 5
+        heads = history.locator(".sj-matrix thead th")
+        assert heads.count() == 5
+        expect(heads.nth(4).get_by_role("checkbox")).to_be_in_viewport()  # the newest runs, which are ticked
         assert load_run(newest).summary.total_questions == 10
 
         assert sideways(page) == 0

@@ -100,7 +100,7 @@ def test_judge_prompt_and_category_leave_fewer_runs_and_questions(panel: History
     assert "3回の実行のうち、条件に合う新しい1回" in text(panel.status)
     assert panel.matrix.cells == [[[64.0, "×"]], [[65.0, "×"]]]
     panel.prompt.value = "guide-1"
-    assert "条件に合う実行がありません" in text(panel.status)
+    assert "条件に合う実行がありません" in text(panel.status) and "条件に合う新しい" not in text(panel.status)
     panel.reload()
     assert panel.judge.value == "gpt-4o"  # choices are kept
 
@@ -117,7 +117,7 @@ def test_two_runs_are_compared_and_the_newer_is_reported(panel: HistoryExplorer,
     panel.matrix.picked = []
     for button in (panel.compare_button, panel.report_button, panel.again_button):
         button.click()
-        assert "見出しで" in text(panel.told)
+        assert "見出しで" in text(panel.told) and "（いま選ばれている実行: 0）" in text(panel.told)
 
 
 def test_another_line_is_tried_without_a_call_and_changes_no_file(panel: HistoryExplorer, logs: Path) -> None:
