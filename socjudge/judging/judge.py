@@ -168,7 +168,7 @@ async def judge_answer(
         doubts.append(
             say(
                 "none of the judge's {count} replies could be read, so this answer has no score, and its zeros are no "
-                "scores; judge it again (rejudge with only_failed=True, or --only-failed), or take another judge",
+                "scores; judge it again, or take another judge",
                 count=len(completions),
             )
         )

@@ -75,7 +75,7 @@ def estimate_plan(plan: Plan) -> Estimate:
     assumed = [] if plan.own is None else [_assumed(plan.own.name, context)]
     unknown = [
         say(
-            "the price of {model} is unknown, so its cost is not counted and max_cost_usd cannot be held: an address does "
+            "the price of {model} is unknown, so its cost is not counted and no cap can be held: an address does "
             "not prove a price. socjudge.toml takes it, in US dollars per million tokens, below a line "
             '[prices."{name}"]: input = … and output = …, both 0 if it is free',
             model=model.where,

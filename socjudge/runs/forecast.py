@@ -128,8 +128,8 @@ def foresee(
     if told := rubric_changes(expected or plan.rubric, found.run.rubric or plan.rubric):
         notes.append(
             say(
-                "The run keeps the rubric it began with; other than the present settings: {told}. Start anew with "
-                "fresh (--fresh) to use those",
+                "The run keeps the rubric it began with; other than the present settings: {told}. Start anew to "
+                "use those",
                 told=told,
             )
         )

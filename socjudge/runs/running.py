@@ -255,7 +255,6 @@ def _how_to_go_on(journal: Journal, total: int) -> str:
                 model=model,
             )
     return say(
-        "{done} of {total} judged answers{unread} are safe in {path}; start the same run again to go on, or "
-        "with fresh (--fresh) to start anew",
+        "{done} of {total} judged answers{unread} are safe in {path}; start the same run again to go on",
         **kept,
     )

@@ -317,7 +317,7 @@ def read_lines(path: Path, handle: int | None = None) -> Iterator[tuple[bytes, d
 def damaged(path: Path, number: int, reason: str = "") -> ConfigError:
     """Return the error for a line of a journal that is damaged. Without a reason, it is not one of a journal."""
     return ConfigError(
-        "{path}: line {number} is damaged ({reason}); correct or remove the line, or start anew with fresh",
+        "{path}: line {number} is damaged ({reason}); correct or remove the line, or start anew",
         path=path,
         number=number,
         reason=reason or say("not a line of a journal"),
