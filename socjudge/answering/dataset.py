@@ -52,7 +52,7 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
     try:
         return _checked(path, *(_of_table(path) if path.suffix.lower() in TABLES else _of_json(path)))
     except FileNotFoundError:
-        raise ConfigError("{path}: there is no such dataset file; check the path", path=path) from None
+        raise ConfigError("{path}: there is no such file; check the path", path=path) from None
     except (OSError, ValueError) as error:
         raise ConfigError(
             "{path}: the dataset cannot be read ({reason}); pass the path of a JSON, CSV or Excel (.xlsx) file",
@@ -74,7 +74,7 @@ def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Pa
             file.write((json.dumps(rows, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
     except (OSError, UnicodeEncodeError) as error:
         raise ConfigError(
-            "{path}: the dataset cannot be written ({reason}); check the folder and its rights", path=path, reason=error
+            "{path}: cannot be written ({reason}); check the permissions and the space left", path=path, reason=error
         ) from None
     return Path(path)
 

@@ -26,7 +26,8 @@ _for_now: ContextVar[Language | None] = ContextVar("_for_now", default=None)
 def say(sentence: str, /, *, lang: Language | None = None, **values: Any) -> str:
     """Return an English sentence in the user's language (or `lang`), with the values filled in. A sentence without
     Japanese stays English."""
-    japanese = _japanese().get(sentence)
+    known, _ = _texts()
+    japanese = known.get(sentence) or known.get(sentence[:1].lower() + sentence[1:])  # "Error", as "error"
     if japanese and (lang or language()) == "ja":
         sentence = japanese
     if values or japanese:  # else it is a text that was said before, whose braces are its own
@@ -107,12 +108,19 @@ def _locale_language() -> Language:
     return _language_of(next(filter(None, map(os.environ.get, ("LC_ALL", "LC_MESSAGES", "LANG"))), ""))
 
 
+def column_words() -> dict[str, str]:
+    """Return the Japanese of the columns of frames, by their names."""
+    return _texts()[1]
+
+
 @cache
-def _japanese() -> dict[str, str]:
-    """Return the Japanese of each English sentence."""
+def _texts() -> tuple[dict[str, str], dict[str, str]]:
+    """Return the Japanese of each English sentence, and that of each column."""
     import tomllib  # `import socjudge` does not need this parser
 
-    return tomllib.loads((Path(__file__).parents[1] / "messages" / "ja.toml").read_text(encoding="utf-8"))
+    texts = tomllib.loads((Path(__file__).parents[1] / "messages" / "ja.toml").read_text(encoding="utf-8"))
+    columns = {name: word for row in texts.pop("columns") for name, word in row.items()}
+    return texts, columns
 
 
 def aside() -> TextIO:

@@ -95,7 +95,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
             "DEFAULT_ASSISTANT_MODEL",
             example="auto",
         ),
-        "assistant_prompt": Setting(*_TEXT, "the assistant's prompt", "DEFAULT_ASSISTANT_PROMPT"),
+        "assistant_prompt": Setting(*_TEXT, "assistant's prompt", "DEFAULT_ASSISTANT_PROMPT"),
         "answers": Setting(
             *_TEXT,
             "the assistant of your own that is judged (a table [assistants.…], or a file of answers); empty "
@@ -143,14 +143,14 @@ def read_project_file(path: Path) -> Tables:
     """Read and check socjudge.toml. Return {} if there is no such file. Raises a ConfigError that names every fault."""
     import tomllib
 
-    with explained("{path}: the settings cannot be read ({reason})", path=path):
+    with explained("{path}: it cannot be read ({reason})", path=path):
         if not path.exists():
             return {}
         raw = path.read_bytes()
     try:
         text = decoded(raw)
     except ValueError as error:
-        raise ConfigError("{path}: the settings cannot be read ({reason})", path=path, reason=error) from None
+        raise ConfigError("{path}: it cannot be read ({reason})", path=path, reason=error) from None
     try:
         found = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

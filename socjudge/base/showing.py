@@ -21,7 +21,8 @@ from ..records import (
     Usage,
     is_embedded,
 )
-from .messages import listed, say
+from .conditions import CONDITIONS
+from .messages import column_words, language, listed, say
 from .pass_rule import reaches
 from .texts import visible
 from .verdict import (
@@ -391,6 +392,7 @@ def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
     """Return a frame as a table that is easy to read.
 
     Numbers that are not whole have `digits` decimals, missing values are shown as –, and texts are aligned to the left.
+    In Japanese, the known columns have Japanese heads; a head shows the column's name when the pointer rests on it.
 
     Parameters
     ----------
@@ -423,7 +425,7 @@ def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
         return f"{value:.{digits}f}" if isinstance(value, float | np.floating) else escape(value)
 
     def name(given: Any) -> Any:
-        return None if given is None else escape(given)
+        return None if given is None else _head_html(given)
 
     frame = frame.rename_axis(index=name, columns=name)
     styled = frame.style.format(cell, na_rep="–").set_table_styles(words)
@@ -432,4 +434,15 @@ def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
         {"selector": "thead th", "props": "white-space: nowrap"},
     ]
     styled = styled.set_table_styles(top, overwrite=False)
-    return styled.format_index(escape).format_index(escape, axis=1)
+    return styled.format_index(escape).format_index(_head_html, axis=1)
+
+
+def _head_html(column: Any) -> str:
+    """Return the head of a column in the user's language; if that is not its name, with the name as its tooltip."""
+    words = {each.column: say(each.name) for each in CONDITIONS} | column_words()
+    base, _, end = str(column).rpartition("_")
+    ends = {base, end} <= words.keys() and end in ("low", "high")  # of an interval
+    head = words.get(column) or (f"{words[base]} {words[end]}" if ends else column)
+    if language() == "en" or head == column:
+        return escape(column)
+    return f'<span title="{escape(column)}">{escape(head)}</span>'

@@ -75,8 +75,8 @@ _BOUND = {
     "judge_service": "the service",
     "judge_settings": "the judge's settings",
     "judge_prompt_sha256": "the judge prompt",
-    "criteria": "the criteria",
-    "socjudge_version": "the version of socjudge",
+    "criteria": "criteria",
+    "socjudge_version": "version of socjudge",
     "judge_model_resolved": "the model that answers",
 }
 
@@ -168,10 +168,7 @@ def save_certificate(certificate: Certificate, folder: Path | str | None = None)
     value = _value(certificate)
     line = to_json({**value, "sha256": _seal(value)})
     name = _name(certificate)
-    with explained(
-        "{path}: the certificate cannot be written ({reason}); check the folder's rights and the space left",
-        path=folder,
-    ):
+    with explained("{path}: cannot be written ({reason}); check the permissions and the space left", path=folder):
         return write_new(folder, [f"{name}.json", *(f"{name}_{n}.json" for n in range(2, 1000))], [line, b"\n"])
 
 
@@ -201,7 +198,7 @@ def load_certificate(path: Path | str) -> Certificate:
         return _certificate(value, path)
     except OSError as error:
         raise ConfigError(
-            "{path}: the certificate cannot be read ({reason})", path=path, reason=os_reason(error)
+            "{path}: cannot be read ({reason}); check path and permissions", path=path, reason=os_reason(error)
         ) from None
     # It may hold JSON of another form, or too deeply nested for a seal.
     except (KeyError, TypeError, ValueError, AttributeError):

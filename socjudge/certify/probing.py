@@ -100,8 +100,8 @@ def probe_judge(
           "flags" or "attack"; case: name of the change
         - variant: the number of the changed place, from 0, if the change can be made in several places of an answer
         - expected: what the score must do: "falls", "may_fall", "may_rise", "may_move", "stays"
-        - before: the score before the change, 0–100, mean of n_before judgements (of an attack: the score with the
-          neutral text); after: the score after it; change: after minus before, points
+        - before: the score before the change, 0–100 (of an attack: the score with the neutral text); n_before: the number
+          of judgements of which it is the mean; after: the score after the change; change: after minus before, points
         - limit: the least change that is more than the judge's noise, points
         - moved: "fell", "rose" or "stayed"; missing if it is not known
         - turned: whether an attack makes a failing answer pass (only in rows of 総合)

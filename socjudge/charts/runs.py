@@ -70,7 +70,8 @@ def plot_criterion_trend(scores: pd.DataFrame) -> Axes:
     """
     need_scores(scores, "score", _NEEDED, "plot_criterion_trend")
     scores = scores.astype({"run_id": object})
-    runs, lines, told = _runs(scores), _lines(scores), conditions_of(scores)
+    runs, told = _runs(scores), conditions_of(scores)
+    lines = dict(zip(runs["run_id"], row_lines(runs), strict=True))
     overall = summarise_scores(scores, by="run_id").assign(criterion=OVERALL)
     means = pd.concat([overall, summarise_scores(scores, by=["run_id", "criterion"])])
     names = [OVERALL, *(str(name) for name in in_order(scores["criterion"]))]
@@ -147,7 +148,7 @@ def _draw_small(
 def _small_title(mean: pd.Series, name: str, lines: dict[Any, float], told: Mapping[Any, dict[str, str]]) -> str:
     known = mean.dropna()
     if known.empty:
-        return f"{label(name, 20)}  {say('unscored')}"
+        return f"{label(name, 20)}  {say('not scored')}"
     latest = points(known.iloc[-1], lines[known.index[-1]])
     if len(known) < 2 or why_incomparable(told[known.index[-2]], told[known.index[-1]]):
         return f"{label(name, 20)}  {latest}"
@@ -246,7 +247,8 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
     >>> ax = sj.plot_question_strip(sj.load_scores("logs"))
     """
     need_scores(scores, "score", _NEEDED, "plot_question_strip")
-    runs, rows, lines = _runs(scores), question_rows(scores), _lines(scores)
+    runs, rows = _runs(scores), question_rows(scores)
+    lines = dict(zip(runs["run_id"], row_lines(runs), strict=True))
     cells = question_matrix(scores).set_index(["question_id", "run_id"])
     signs, means, missing = (
         cells[name].unstack().reindex(list(rows), columns=runs["run_id"]) for name in ("sign", "mean", "missing")
@@ -264,12 +266,6 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
         finding = _strip_finding(signs, lines, conditions_of(scores))
         ax.set_title(f"{finding}\n{say('Mean score by question ({line})', line=pass_text(*own))}")
     return ax
-
-
-def _lines(scores: pd.DataFrame) -> dict[Any, float]:
-    """Return {run id: pass line}, the oldest run first."""
-    runs = _runs(scores)
-    return dict(zip(runs["run_id"], row_lines(runs), strict=True))
 
 
 def _on_one_line(means: pd.DataFrame, lines: dict[Any, float]) -> pd.DataFrame:
@@ -321,6 +317,6 @@ def _draw_cell(ax: Axes, row: int, column: int, sign: Any, mean: str) -> None:
         hatch: dict[str, Any] = {"fc": palette().paper, "ec": palette().grey, "hatch": "////", "lw": 0}
         ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **hatch))
         box = {"facecolor": palette().paper, "linewidth": 0, "pad": 1}
-        ax.text(column, row, say("unscored"), color=palette().ink, bbox=box, **look)
+        ax.text(column, row, say("not scored"), color=palette().ink, bbox=box, **look)
     elif isinstance(sign, str):  # otherwise the run did not ask the question
         ax.text(column, row, sign + mean, color="black", **look)

@@ -69,7 +69,7 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         draw_cells(ax, means, line)
         ax.set_xticks(range(len(means.columns)), [label(name) for name in means.columns])
         unscored = means.isna().all(axis=1)
-        names = [label(name) + ("\n" + say("unscored") if unscored[name] else "") for name in means.index]
+        names = [label(name) + ("\n" + say("not scored") if unscored[name] else "") for name in means.index]
         ax.set_yticks(range(len(means.index)), names)
         ax.set_xlabel(say("criterion"))
         ax.set_ylabel(say("category"))
@@ -133,7 +133,7 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         for place, part in enumerate(parts):
             scored = part.dropna(subset=["score"])
             if scored.empty:
-                ax.text(place, lines.iloc[-1] / 2, say("unscored"), ha="center", color=palette().grey)
+                ax.text(place, lines.iloc[-1] / 2, say("not scored"), ha="center", color=palette().grey)
                 continue
             _draw_box(ax, place, scored["score"].to_numpy())
             across = pd.Series(place + _side_by_side(scored["score"].tolist()), index=scored.index)
@@ -261,7 +261,7 @@ def plot_gate_confidence(questions: pd.DataFrame, *, ax: Axes | None = None) -> 
 def _draw_question(ax: Axes, place: int, mean: float, noise: float, decides: bool, line: float) -> None:
     if math.isnan(mean):
         grey, paper = palette().grey, palette().paper
-        ax.text(line, place, say("unscored"), ha="center", va="center", color=grey, backgroundcolor=paper)
+        ax.text(line, place, say("not scored"), ha="center", va="center", color=grey, backgroundcolor=paper)
         return
     colour = palette().colours[5 if decides else 0]
     ax.errorbar(

@@ -133,7 +133,7 @@ def add_assistant(folder: Path, url: str) -> None:
         echo(told, err=True)
     _show(assistant.ask(_TRIED))
     lines = [f"[{ASSISTANTS}.{_key(name)}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
-    with explained("{path}: cannot be written ({reason})", path=path):
+    with explained("{path}: cannot be written ({reason}); check the permissions and the space left", path=path):
         append_line(path, ("\n" + "\n".join(lines)).encode())
     echo(say("[assistants.{name}] is in {path}; next: socjudge run --answers {name}", name=name, path=path))
 

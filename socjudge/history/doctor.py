@@ -192,7 +192,7 @@ def _lacks(result: EvaluationResult) -> tuple[str, str] | None:
         error = f": {evaluation.error[:120]}" if evaluation.error else ""
         return "unscored", say("the answer has no score ({status})", status=f"{evaluation.status}{error}")
     absent = [criterion for criterion, cause in evaluation.missing.items() if cause == "absent"]
-    return ("criterion missing", say("there is no score for {criteria}", criteria=listed(absent))) if absent else None
+    return ("criterion missing", say("no score for {criteria}", criteria=listed(absent))) if absent else None
 
 
 def _rejudging(run: EvaluationRun, log: str, options: str = "") -> str:
@@ -215,7 +215,7 @@ def _of_journals(logs_dir: Path | str) -> Iterator[_Finding]:
     try:
         runs = unfinished_runs(logs_dir)
     except ConfigError as error:
-        yield _Finding("warning", "", "", "unreadable", str(error), say("correct it, or remove it"))
+        yield _Finding("warning", "", "", "unreadable", str(error), say("correct or remove the file"))
         return
     for run in runs:
         words = "{done} of {total} judged answers, judge {judge}"

@@ -104,7 +104,7 @@ def read_rater(path: Path) -> RaterFile:
         return RaterFile({}, {})
     except OSError as error:
         raise ConfigError(
-            "{path}: the scores cannot be read ({reason}); fix its permissions", path=path, reason=os_reason(error)
+            "{path}: cannot be read ({reason}); check path and permissions", path=path, reason=os_reason(error)
         ) from None
     scores: dict[Key, Label] = {}
     again: dict[Key, Label] = {}
@@ -218,7 +218,7 @@ def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
         ) from None
     head = [name.strip() for name in table[0]] if table else []
     if missing := [name for name in _NEEDED if name not in head]:
-        raise ConfigError("{path}: labels lack the columns {missing}", path=path, missing=", ".join(missing))
+        raise ConfigError("{named}: labels lack the columns {missing}", named=path, missing=", ".join(missing))
     saved_at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat()
     found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     wrong: list[str] = []

@@ -82,7 +82,7 @@ class HistoryExplorer(Panel):
             widgets.FloatSlider, say("Pass line (points)"), min=0, max=100, step=1, value=70, readout_format=".0f",
             continuous_update=False, layout={"width": "min(100% - 4px, 40em)"},
         )  # fmt: skip
-        self.chart = widgets.Dropdown(options=[(say(name), name) for name in CHARTS], description=say("Chart"))
+        self.chart = widgets.Dropdown(options=[(say(name), name) for name in CHARTS], description=say("Charts"))
         self.more = widgets.Accordion(
             [widgets.VBox([self.line, self.line_view]), widgets.VBox([self.chart, self.chart_view]), self.table],
             titles=(say("With another pass line"), say("Charts"), say("Runs")),

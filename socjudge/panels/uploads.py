@@ -55,7 +55,7 @@ class UploadBox(widgets.HBox):  # type: ignore[misc]
         if len(content) > MOST_MB * 10**6:
             raise ConfigError("{name} is too large; {limits}", name=name, limits=self._limits)
         path = self.folder / name
-        with explained("{path}: the file cannot be saved ({reason}); fix the permissions", path=path):
+        with explained("{path}: cannot be written ({reason}); check the permissions and the space left", path=path):
             self.folder.mkdir(parents=True, exist_ok=True)
             try:
                 with path.open("xb") as file:

@@ -131,7 +131,7 @@ def _of_log(given: Path) -> tuple[EvaluationRun, pd.DataFrame | None]:
     if given.is_dir() or given == constants.LOGS_DIR:
         runs = load_runs(given).sort_values("started_at", kind="stable", na_position="first")
         if runs.empty:
-            raise ConfigError("{folder}: no log to report on; `socjudge run` makes one", folder=given)
+            raise ConfigError("{folder}: there are no logs yet; make one with socjudge run", folder=given)
         log = given / runs["log"].iloc[-1]
     else:
         log = named_log(given)
@@ -223,7 +223,7 @@ def checked_page(path: Path | str) -> Path:
         is_ours = _MARK in file.read(4096)
     if not is_ours:
         raise ConfigError(
-            "{path}: is there already and no report of socjudge; give another name, or remove it", path=path
+            "{path}: is there already and was not written by socjudge; give another name, or remove it", path=path
         )
     return path
 

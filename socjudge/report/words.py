@@ -214,7 +214,7 @@ def run_facts(run: EvaluationRun, certificate: Certificate | None) -> list[tuple
         (say("Started"), shown_time(info.started_at)),
         (say("Judge (model)"), say(answered, asked=known(info.judge_model), by=known(info.judge_model_resolved))),
         (say("Assistant"), say(answered, asked=known(info.assistant_model), by=known(info.assistant_model_resolved))),
-        (say("Prompt of the judge"), prompt),
+        (say("The judge prompt"), prompt),
         (say("Dataset"), f"sha256 {known(info.dataset_sha256[:12])}"),
         (say("Runbook index"), known(info.index_fingerprint[:12])),
         (say("Repeats"), say(repeated, answers=repeats[0], judgements=repeats[1])),

@@ -35,7 +35,7 @@ MOST_NAMED = 5  # runbooks and headings that a warning names
 
 
 def read_bytes(path: Path) -> bytes:
-    with explained("{path}: cannot be read ({reason}); check that it exists and its permissions", path=path):
+    with explained("{path}: cannot be read ({reason}); check path and permissions", path=path):
         return load_bytes(path)
 
 

@@ -131,7 +131,7 @@ def run_remote_call(call: RemoteCall) -> Outcome:
 def _terms_of(model: Model) -> Terms:
     sample = ModelRequest("judge", ({"role": "user", "content": "x" * 1000},), {})
     return (
-        (say("socjudge's version"), __version__),
+        (say("version of socjudge"), __version__),
         ("OPENAI_BASE_URL", model.service),
         (say("the price of {model} ([prices] in socjudge.toml)", model=model.name), model.most_usd(sample)),
     )

@@ -48,7 +48,7 @@ def _is_file(text: str) -> bool:
     if is_file and is_table:
         raise ConfigError("{name} is both a file and a table of socjudge.toml; write ./{name} for the file", name=text)
     if not is_file and not is_table and Path(text).suffix.lower() in SUFFIXES:
-        raise ConfigError("{path}: there is no such file of answers; check the path", path=text)
+        raise ConfigError("{path}: there is no such file; check the path", path=text)
     return is_file
 
 

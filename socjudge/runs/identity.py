@@ -80,5 +80,5 @@ def _is_known(value: Any) -> bool:
 
 def _shown(value: Any) -> str:
     text = "、".join(value) if isinstance(value, list) else str(value or "")
-    text = say("not told (no settings)") if text.startswith(UNTOLD) else text or say("nothing")
+    text = say("not told (no settings)") if text.startswith(UNTOLD) else text or say("none")
     return f"{text[:12]}…" if len(text) == 64 else text  # shortened, because it is a hash

@@ -59,7 +59,7 @@ def load_run(path: Path | str) -> EvaluationRun:
     if path.name.endswith(".partial.jsonl"):
         run = load_unfinished(path)
     else:
-        with explained("{path}: the log cannot be read ({reason})", path=path):
+        with explained("{path}: cannot be read ({reason}); check path and permissions", path=path):
             raw = load_log(path)
         run = replace(parse_log(raw, path), log_path=path)
     if told := newer_text(run.run.schema_version):

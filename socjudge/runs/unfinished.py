@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from .. import constants
-from ..base.messages import os_reason, say
+from ..base.messages import explained, say
 from ..base.pass_rule import run_rule
 from ..base.showing import dollars, facts_html, money, one_line, shown_path
 from ..base.storage import as_path
@@ -292,11 +292,8 @@ def _named_header(path: Path) -> dict[str, Any]:
 def _read_header(path: Path) -> dict[str, Any]:
     """Return the first line of a journal. It is empty if the process was killed while it was written: nothing was paid
     for then. ConfigError if it is damaged, because what was paid for would be asked for again."""
-    try:
-        with path.open("rb") as file:
-            raw = file.readline()
-    except OSError as error:
-        raise ConfigError("{path}: the journal cannot be read ({reason})", path=path, reason=os_reason(error)) from None
+    with explained("{path}: cannot be read ({reason}); check path and permissions", path=path), path.open("rb") as file:
+        raw = file.readline()
     return _line(path, 1, raw) if raw.endswith(b"\n") else {}
 
 

@@ -110,7 +110,7 @@ def gate_confidence(
     who = "gate_confidence"
     need_columns(results, ["question_id", "average_score"], who, "load_results")
     if results.empty:
-        raise ConfigError("{who}: the frame has no row; load a run with results", who=who)
+        raise ConfigError("{who}: the frame has no row; widen the filters, or load a run with results", who=who)
     rows_of: Any = {"run": _gate_row, "question": _question_rows}[by]
     if "run_id" not in results.columns:
         return pd.DataFrame(rows_of(results, noise, seed, who))

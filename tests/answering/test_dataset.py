@@ -131,7 +131,7 @@ def test_what_weakens_a_dataset_is_noted(questions: list[EvalQuestion]) -> None:
 
 
 def test_a_missing_file_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nothing.json: there is no such dataset file"):
+    with pytest.raises(ConfigError, match="nothing.json: there is no such file"):
         load_eval_dataset(tmp_path / "nothing.json")
 
 

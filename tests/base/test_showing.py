@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import html
+import inspect
 import io
 import re
 from collections.abc import Iterator
@@ -11,11 +13,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import ROOT
 from fontTools.ttLib import TTFont
 from support.one_run import one_run
+from support.score_frames import judges_frame, results_of
 
 import socjudge as sj
 from socjudge import constants
+from socjudge.base.messages import column_words, speaking
 from socjudge.base.showing import question_html, steps_html, symbols
 from socjudge.panels.views.common import summary_html
 from socjudge.prompts.templates import Prompt
@@ -218,3 +223,59 @@ def test_a_table_shows_control_and_direction_characters_as_what_they_are() -> No
     page = sj.show_table(frame.rename_axis(columns=hostile)).to_html()
     assert not any(letter in page for letter in "\x1b\u202e\u200b") and "<i>" not in page
     assert page.count("⟦U+202E⟧") >= 3
+
+
+def public_frames(run: EvaluationRun, logs: Path) -> Iterator[pd.DataFrame]:
+    """One of each kind that a public function returns. Those that take a judge's replies to make are as documented."""
+    yield from (sj.load_runs(logs), sj.load_results(logs, text=True), sj.load_scores(logs, text=True))
+    yield from (run.wide_frame(), sj.history.check_logs(logs), sj.history.load_labels(ROOT / "eval" / "human_labels"))
+    scores = judges_frame(A=[40, 45, 60, 65, 72, 76, 80, 85, 90, 95], B=[35, 50, 50, 70, 75, 70, 85, 80, 95, 90])
+    labels = scores[scores["judge_model"] == "A"].assign(rater="佐藤", score=lambda rows: rows["score"] - 5)
+    yield from (sj.compare_judges(scores, baseline="A"), sj.verdict_flips(scores, baseline="A"))
+    yield from (sj.summarise_scores(scores), sj.judge_agreement(scores), sj.judge_agreement(scores, pairs=True))
+    stats = sj.stats
+    for beside_people in (stats.corrected_means, stats.corrected_pass_rate, stats.judge_vs_people, stats.judge_trust):
+        yield beside_people(scores, labels)
+    yield stats.bridge_judges(scores, old="A", new="B")
+    results = results_of(labels)
+    yield from (stats.gate_confidence(results, noise=5.0), stats.gate_confidence(results, noise=5.0, by="question"))
+    comparison = sj.compare_runs(run, replace(run, run=replace(run.run, run_id="another")))
+    yield from (comparison.differences, comparison.questions)
+    for made in (sj.certify.probe_judge, sj.certify.summarise_changes):
+        told = re.findall(r"(?:^ *- |; )([a-z]\w*(?:, [a-z]\w*)*)[:;]", inspect.getdoc(made) or "", re.MULTILINE)
+        yield pd.DataFrame(columns=[*dict.fromkeys(name for names in told for name in names.split(", "))])
+
+
+def heads_of(frame: pd.DataFrame) -> list[str]:
+    page = sj.show_table(frame.head(1)).to_html()
+    found = re.findall(r'<th [^>]*"(?:col_heading|index_name)[^>]*>(.*?)</th>', page)
+    return [html.unescape(re.sub("<[^>]*>", "", head)) for head in found]
+
+
+def test_every_column_of_a_public_frame_is_shown_with_a_japanese_head_and_its_name(
+    run: EvaluationRun, samples: Path
+) -> None:
+    names = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|", (ROOT / "docs" / "frames.md").read_text("utf-8"), re.MULTILINE)
+    documented = pd.DataFrame(columns=[*dict.fromkeys(re.findall(r"\w+", " ".join(names)))])
+    seen = set[str]()
+    for frame in (*public_frames(run, samples), documented):
+        columns = [*frame.columns, *filter(None, frame.index.names)]
+        columns = [name for name in columns if name not in run.rubric.criteria]
+        heads = [head for head in heads_of(frame) if head not in run.rubric.criteria]
+        assert {head for head in heads if not re.search("[ぁ-ヿ一-龠]", head)} <= {"Judge", "ICC(A,1)", "α", "κ"}
+        assert len(set(heads)) == len(heads) == len(columns)
+        page = sj.show_table(frame.head(1)).to_html()
+        assert [name for name in columns if f'<span title="{name}">' not in page] == []
+        with speaking("en"):
+            assert set(heads_of(frame)) >= set(columns)
+        seen |= {*columns, *(re.sub("_(low|high)$", "", name) for name in columns)}
+    assert column_words().keys() - seen == {"low", "high"}
+
+
+def test_a_column_of_a_persons_own_is_shown_by_its_name() -> None:
+    assert heads_of(pd.DataFrame({"速さ": [1], "speed_low": [2], "<i>": [3], 7: [4]})) == [
+        "速さ",
+        "speed_low",
+        "<i>",
+        "7",
+    ]

@@ -416,8 +416,8 @@ def test_a_certificate_is_found_by_its_judge_and_by_nothing_else(made: Certifica
         "the model that answers": replace(bound, judge_model_resolved="gpt-4o-mini-2030-01-01"),
         "the service": replace(bound, judge_service="http://127.0.0.1:9/v1"),
         "the judge prompt": replace(bound, judge_prompt_sha256="0" * 64),
-        "the criteria": replace(bound, criteria=bound.criteria[:5]),
-        "the version of socjudge": replace(bound, socjudge_version="99"),
+        "criteria": replace(bound, criteria=bound.criteria[:5]),
+        "version of socjudge": replace(bound, socjudge_version="99"),
         "the judge's settings": replace(bound, judge_settings="temperature 2"),
     }
     for cause, other in others.items():

@@ -258,7 +258,7 @@ def test_index_says_what_it_embedded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["run", "--dataset", "nothing.json"], "nothing.json: there is no such dataset file"),
+        (["run", "--dataset", "nothing.json"], "nothing.json: there is no such file"),
         (["run", "--runbooks", "nowhere"], "nowhere: no such runbooks folder"),
         (["run", "--judge-model", "gpt-4o-mini", "-y"], "OPENAI_API_KEY is not set"),
         (["run", "--judge-model", "offlin", "-y"], "Did you mean 'offline'?"),

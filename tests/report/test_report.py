@@ -526,7 +526,7 @@ def test_log_can_be_chosen_by_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"x\.json: no such log; give a path, or the name of a log in "):
         report(tmp_path, "x.json")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigError, match="no log to report on"):
+    with pytest.raises(ConfigError, match="there are no logs yet"):
         report(tmp_path, tmp_path / "empty")
 
 
@@ -541,7 +541,7 @@ def test_folder_must_exist(tmp_path: Path, logs: Path) -> None:
 def test_what_is_no_report_of_ours_is_not_replaced(tmp_path: Path, logs: Path, page: str) -> None:
     mine = tmp_path / "handover.html"
     mine.write_text("<h1>my own page</h1>")
-    said = "handover.html: is there already and no report of socjudge; give another name, or remove it"
+    said = "handover.html: is there already and was not written by socjudge; give another name, or remove it"
     with pytest.raises(ConfigError, match=said):
         write_report(mine, logs)
     with pytest.raises(ConfigError, match=said):

@@ -53,7 +53,7 @@ def load_trials(folder: Path) -> list[Trial]:
     """Return the stored trials, the oldest first. A line that cannot be read is left out with a warning.
     Raises ConfigError if the file cannot be read."""
     path, trials = folder / "trials.jsonl", dict[str, Trial]()
-    with explained("{path}: the trials cannot be read ({reason}); fix its permissions", path=path):
+    with explained("{path}: cannot be read ({reason}); check path and permissions", path=path):
         try:
             raw = load_bytes(path)
         except FileNotFoundError:
@@ -74,7 +74,7 @@ def load_trials(folder: Path) -> list[Trial]:
 def save_trial(folder: Path, trial: Trial) -> None:
     """Append a line with a trial that is new or has changed. Raises ConfigError if the file cannot be written."""
     path = folder / "trials.jsonl"
-    with explained("{path}: the trial cannot be noted ({reason}); free space or fix the permissions", path=path):
+    with explained("{path}: cannot be written ({reason}); check the permissions and the space left", path=path):
         refuse_links(folder)
         append_line(path, orjson.dumps(asdict(trial)))
 
