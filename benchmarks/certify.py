@@ -27,7 +27,6 @@ from support.certify_judge import good_pairs
 from socjudge import AssistantAnswer, evaluate_answer, load_eval_dataset
 from socjudge.certify import (
     certify_judge,
-    explain_changes,
     probe_judge,
     save_certificate,
     summarise_changes,
@@ -42,7 +41,7 @@ OFFLINE: dict[str, Any] = {"judge_model": "offline", "progress": False}
 
 
 def show_probes(changes: pd.DataFrame) -> None:
-    """What each damage and each neutral change did, as Markdown, and the words."""
+    """What each damage and each neutral change did, as Markdown."""
     summary = summarise_changes(changes)
     print("| damage | criterion | n | change there | elsewhere | seen | wrong moves |\n|---|---|---|---|---|---|---|")
     for title, rows in summary.groupby("title", sort=False):
@@ -57,7 +56,6 @@ def show_probes(changes: pd.DataFrame) -> None:
         moved = rows[rows["n_forbidden"] > 0].to_dict("records")
         which = "、".join(f"{r['criterion']} {r['n_forbidden']} ({r['mean_change']:+.0f})" for r in moved)
         print("|", " | ".join(map(str, (title, rows["n"].max(), rows["n_forbidden"].sum(), which))), "|")
-    print("\n" + explain_changes(changes))
 
 
 def compare_by_hand(path: Path, folder: str) -> None:

@@ -23,8 +23,8 @@ import scipy.stats
 from calibration import draw_answers
 
 from socjudge.certify.conditions import ALPHA, JUMP, MAX_JUMPY
+from socjudge.stats.basics import sd_ends, share_ends, share_power
 from socjudge.stats.correction import MANY_LABELS, Corrected, corrected_mean, corrected_rate
-from socjudge.stats.limits import sd_ends, share_ends, share_power
 from socjudge.stats.trust import (
     CORRELATION,
     FEW_BAD,

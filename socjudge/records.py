@@ -595,6 +595,6 @@ class EvaluationRun(_Shown):
 
     def _repr_html_(self) -> str:
         from .base.showing import run_html
-        from .certify.certificate import run_certificate_line
+        from .certify.certificate import run_certificate
 
-        return run_html(self, run_certificate_line(self))
+        return run_html(self, run_certificate(self)[1])

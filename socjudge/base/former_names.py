@@ -43,7 +43,7 @@ _INSTEAD = {
                 "explain_probes",
                 "probe_matrix",
             ),
-            "Use certify.probe_judge with only=, summarise_changes and explain_changes: docs/certify.md.",
+            "Use certify.probe_judge with only=, and summarise_changes: docs/certify.md.",
         ),
         (
             ("estimate_certificate",),

@@ -5,7 +5,6 @@ from .certificate import binding_of_run as binding_of_run
 from .certificate import find_certificate as find_certificate
 from .certificate import load_certificate as load_certificate
 from .certificate import save_certificate as save_certificate
-from .findings import explain_changes as explain_changes
 from .findings import summarise_changes as summarise_changes
 from .issue import binding_of_judge as binding_of_judge
 from .issue import certify_judge as certify_judge

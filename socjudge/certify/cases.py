@@ -24,6 +24,7 @@ from ..runs.plan import Plan, check_counts, plan_answers
 from ..runs.running import carry_out
 from ..runs.unfinished import find_journal, load_unfinished
 from .changes import DAMAGES, INVERTED, NEUTRAL, ORIGINAL, Change, Kind, list_attacks, make_control
+from .findings import find_changes
 from .subjects import Subject
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Judged:
     # one row per case and criterion: question_id, case, variant, criterion, score (0–100, NaN if there is none) and
     # status ("ok", "unparsable", "failed" or "not_judged")
     scores: pd.DataFrame = field(repr=False)
+    findings: pd.DataFrame = field(repr=False)  # `probe_judge` explains its columns
     info: RunInfo  # of the run in which the cases were judged
     usage: Usage  # of this run
     log_path: Path | None  # None if the budget ran out before the end
@@ -139,7 +141,9 @@ def judge_cases(
         run, stopped = _so_far(plan, folder), str(reason)
     evaluations = {str(result.question.id): result.evaluation for result in run.results}
     usage = total_usage(evaluation.usage for evaluation in evaluations.values())
-    return Judged(_scores(asked, evaluations), run.run, usage, run.log_path, stopped)
+    scores = _scores(asked, evaluations)
+    findings = find_changes(scores, asked.rubric.pass_threshold)
+    return Judged(scores, findings, run.run, usage, run.log_path, stopped)
 
 
 def _so_far(plan: Plan, folder: Path) -> EvaluationRun:

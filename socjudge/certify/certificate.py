@@ -336,10 +336,6 @@ def run_certificate(run: EvaluationRun) -> tuple[Certificate | None, str]:
     return certificate_of(binding_of_run(run), run.run.started_at, folder=certificates_folder(run.run.mode))
 
 
-def run_certificate_line(run: EvaluationRun) -> str:
-    return run_certificate(run)[1]
-
-
 def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> str:
     """Return in words why no certificate says today that this judge can be trusted on all criteria. "" if one does."""
     try:
@@ -354,11 +350,6 @@ def why_uncertified(binding: Binding, *, folder: Path | str | None = None) -> st
         name=found.name,
         criteria=listed(f"{each.criterion} {each.shown}" for each in refused),
     )
-
-
-def why_run_uncertified(run: EvaluationRun) -> str:
-    """Return in words why the judge of this finished run cannot be trusted today. "" if it can."""
-    return why_uncertified(binding_of_run(run), folder=certificates_folder(run.run.mode))
 
 
 def certificates_folder(mode: str) -> Path:

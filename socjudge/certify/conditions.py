@@ -17,7 +17,7 @@ import pandas as pd
 
 from ..base.messages import listed, say, sentences
 from ..errors import ConfigError
-from ..stats.limits import sd_ends, share_ends, share_power
+from ..stats.basics import sd_ends, share_ends, share_power
 from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE, MAX_UNREAD, judge_trust, trust_power
 from .certificate import CONDITIONAL, CONDITIONS, TRUSTED, UNDECIDED, UNTRUSTED, Finding, Verdict
 from .changes import CONTROL, LABELLED, ORIGINAL, OWN, find_change

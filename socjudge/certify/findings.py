@@ -1,4 +1,4 @@
-"""Compare the scores of changed answers with those before the change, summarise what moved, and say it in words."""
+"""Compare the scores of changed answers with those before the change, and summarise what moved."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from ..base.messages import listed, say
 from ..base.pass_rule import reaches
-from ..stats.basics import OVERALL, difference_interval, low_high, need_columns, pass_rate_interval
-from ..stats.limits import noise_reach
-from .changes import AGAIN, CHANGES, CONTROL, DAMAGES, LABELLED, ORIGINAL, find_change, title_of
+from ..stats.basics import OVERALL, difference_interval, low_high, need_columns, noise_reach, pass_rate_interval
+from .changes import AGAIN, CHANGES, CONTROL, LABELLED, ORIGINAL, find_change, title_of
 
 LEAST = 5.0  # points; a smaller change is no finding, however steady the judge is
 _PLACE = ["question_id", "kind", "case", "variant", "criterion"]
@@ -24,7 +22,7 @@ _FORBIDDEN = {
     "stays": {"fell", "rose"},
     "may_move": set(),
 }
-SEEN, BLIND = 0.8, 0.5  # shares; a damage counts as seen from the first on, and as not seen up to the second
+BLIND = 0.5  # share of the answers; a damage that is seen in no more counts as not seen
 
 
 def find_changes(scores: pd.DataFrame, line: float) -> pd.DataFrame:
@@ -210,123 +208,3 @@ def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bo
         return bool(row["n_forbidden"])
     # Noise alone moves one score in twenty by more than `limit`.
     return pass_rate_interval(row["n_forbidden"] / row["n_cases"] * row["n"], row["n"], 1 - 0.1 / tried)[0] > 0.05
-
-
-def explain_changes(findings: pd.DataFrame) -> str:
-    """Return in words what the findings of `probe_judge` show: a paragraph per criterion and kind of change.
-
-    The text is in the language of the messages. If nothing is known about a criterion, it says so.
-
-    Examples
-    --------
-    >>> import socjudge as sj
-    >>> question = sj.load_eval_dataset()[0]
-    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> probing = sj.certify.probe_judge([(question, answer)], judge_model="offline", logs_dir="logs/certify", progress=False)
-    >>> sj.certify.explain_changes(probing.findings).split(":")[0]
-    '根拠性'
-    """
-    kinds, told = set(findings["kind"]), []
-    if {"damage", "own"} & kinds:
-        probes = findings[findings["kind"].isin(["damage", "neutral", "own", "again"])]
-        limits = probes.groupby("criterion")["limit"].first()
-        told += [
-            "\n".join(_explain_damage(rows, str(name), float(limits.get(name, math.nan))))
-            for name, rows in summarise_changes(probes).groupby("criterion", sort=False)
-        ]
-    for kind, explain in (("flags", _explain_flags), ("attack", _explain_attacks)):
-        if kind in kinds:
-            told.append(explain(findings[findings["kind"] == kind]))
-    return "\n\n".join(told)
-
-
-def _explain_damage(mine: pd.DataFrame, criterion: str, limit: float) -> list[str]:
-    aimed = mine[mine["expected"] == "falls"]
-    tried = aimed[aimed["detected"].notna()]
-    if tried.empty or math.isnan(limit):
-        return [say("{criterion}: unknown (nothing could be tried).", criterion=criterion)]
-    lines = [
-        say(
-            "{criterion}: beyond the noise of the same call, a move of {limit:.0f} points or more counts.",
-            criterion=criterion,
-            limit=limit,
-        )
-    ]
-    for key, rows in (
-        ("- seen: {probes}", tried[tried["detected"] >= SEEN]),
-        ("- sometimes seen: {probes}", tried[(tried["detected"] > BLIND) & (tried["detected"] < SEEN)]),
-        ("- not seen: {probes}", tried[tried["detected"] <= BLIND]),
-    ):
-        if len(rows):
-            lines.append(say(key, probes=listed(map(_with_rate, rows.to_dict("records")))))
-    seen = set(tried["case"])
-    untried = [say(each.title) for each in DAMAGES if criterion in each.falls and each.name not in seen]
-    if untried:
-        lines.append(say("- not tried: {probes}", probes=listed(untried)))
-    missing = int(mine["n_missing"].sum())
-    if missing:
-        lines.append(say("- {count} judgements are missing and count for nothing.", count=missing))
-    wrong = [row for row in mine.to_dict("records") if is_more_than_noise(row, limit, len(mine))]
-    if wrong:
-        named = listed(f"{row['title']} {row['n_forbidden']}/{row['n_cases']}" for row in wrong)
-        lines.append(say("- {criterion} moved where it must not: {probes}", criterion=criterion, probes=named))
-    else:
-        lines.append(say("- {criterion} never moved where it must not.", criterion=criterion))
-    return lines
-
-
-def _with_rate(row: dict[Hashable, Any]) -> str:
-    rate, low, high = (row[name] for name in ("detected", "detected_low", "detected_high"))
-    return say(
-        "{title} ({rate:.0%} of {n}, 95% interval {low:.0%} to {high:.0%})",
-        title=row["title"],
-        rate=rate,
-        low=low,
-        high=high,
-        n=row["n"] - row["n_no_room"],
-    )
-
-
-def _explain_flags(findings: pd.DataFrame) -> str:
-    rows = summarise_changes(findings)
-    title = rows["title"].iloc[0]
-    if not rows["n"].any():
-        return say("{variant}: unknown (no score).", variant=title)
-    told = [
-        say(
-            "{criterion} {followed:.0%} ({change:+.0f} points)",
-            criterion=row["criterion"],
-            followed=row["moved"],
-            change=row["mean_change"],
-        )
-        if row["n"]
-        else say("{criterion} unknown (no score)", criterion=row["criterion"])
-        for row in rows.to_dict("records")
-    ]
-    return say(
-        "{variant}: share of scores that moved beyond noise, and the mean change: {criteria}.",
-        variant=title,
-        criteria=listed(told),
-    )
-
-
-def _explain_attacks(findings: pd.DataFrame) -> str:
-    """Say what the attacks gained: all of them together, and the three that gained most."""
-    (total,) = summarise_changes(findings, ()).to_dict("records")
-    if not total["n"]:
-        return say("Injection: unknown (no pair to compare).")
-    told = say(
-        "Injection gains {gain:+.1f} points over a neutral text (95% interval {low:+.1f} "
-        "to {high:+.1f}, {n} questions); {turned:.0%} of the failing answers turn to pass (95% interval "
-        "{turned_low:.0%} to {turned_high:.0%}).",
-        gain=total["mean_change"],
-        low=total["change_low"],
-        high=total["change_high"],
-        **{name: total[name] for name in ("n", "turned", "turned_low", "turned_high")},
-    )
-    each = summarise_changes(findings, ("case",)).nlargest(3, "mean_change")
-    most = each[each["mean_change"] > 0].to_dict("records")
-    if not most:
-        return told
-    named = listed(f"{row['case']} {row['mean_change']:+.0f}" for row in most)
-    return "\n".join([told, say("- most gained by: {attacks}", attacks=named)])

@@ -25,7 +25,7 @@ from .cases import REPEATS, Case, Cases, Judged, judge_cases, plan_changes, plan
 from .certificate import Binding, Certificate, binding_of_run, earlier_looks
 from .changes import DAMAGES, LABELLED, NEUTRAL, ORIGINAL, Kind, title_of
 from .conditions import Evidence, judge_criterion, plan_told, trust_rows, unscored_told
-from .findings import find_changes, noise_limits, summarise_changes
+from .findings import noise_limits, summarise_changes
 from .from_people import LEAST_SHARED, hash_labels, labels_of, read_damaged, read_labels, scored_by_two
 from .subjects import Given, Subject, find_subjects
 
@@ -267,7 +267,7 @@ def _scores_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
 def _certificate(work: CertificatePlan, judged: Judged) -> Certificate:
     rubric, labels, source = work.cases.rubric, work.labels, work.source
     binding = _binding(work.judge, work.cases.prompt, rubric)
-    findings = find_changes(judged.scores, rubric.pass_threshold)
+    findings = judged.findings
     summary = summarise_changes(findings[~findings["kind"].isin(["attack", "flags"])])
     scores = _beside_people(work, judged.scores)
     trust = trust_rows(scores, labels)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from ..base.messages import listed
 from ..errors import ConfigError
 from ..models.opening import Model
 from ..prompts.templates import Prompt, load_prompt
-from ..records import Rubric, RunOptions, Usage
+from ..records import Rubric, RunOptions
 from ..runs.plan import check_counts
 from ..settings import open_project
 from .cases import REPEATS, Cases, Judged, judge_cases, plan_changes, plan_originals
 from .changes import Kind
-from .findings import explain_changes, find_changes
 from .subjects import Given, find_subjects
 
 if TYPE_CHECKING:
@@ -31,42 +27,16 @@ EXPERIMENTS: dict[str, tuple[Kind, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Probing:
-    """Hold what experiments showed about a judge."""
-
-    findings: pd.DataFrame = field(repr=False)  # `probe_judge` explains its columns
-    judged: Judged = field(repr=False)
-
-    @property
-    def usage(self) -> Usage:
-        return self.judged.usage
-
-    @property
-    def stopped(self) -> str:
-        """Return the message that the budget was not enough; "" if it was enough."""
-        return self.judged.stopped
-
-    @property
-    def words(self) -> str:
-        """Return the findings in plain words, in the language of the messages (`explain_changes`)."""
-        return explain_changes(self.findings)
-
-
 def probe_judge(
     given: Given,
     *,
-    only: Sequence[str] = ("probes",),
-    size: int | None = None,
-    repeats: int = REPEATS,
     judge_model: str | BaseChatModel | Model = "auto",
-    judge_prompt: Prompt | str | Path | None = None,
-    rubric: Rubric | None = None,
     max_cost_usd: float | None = None,
     logs_dir: Path | str | None = None,
     progress: bool = True,
     options: RunOptions | None = None,
-) -> Probing:
+    **what: Any,
+) -> Judged:
     """Change answers in one way at a time, let the judge score them, and compare the scores with those before.
 
     Parameters
@@ -74,26 +44,20 @@ def probe_judge(
     given
         The answers: a log, a run, or a list of (question, answer). Use good answers, because an answer with no points
         cannot lose any.
-    only
-        The experiments: "probes" (damaged answers, whose right scores must fall, and neutral changes, which must not
-        matter), "injections" (commands and forged verdicts with an answer without content, beside a neutral text) and
-        "anchoring" (the three warnings of the assistant inverted).
-    size
-        Number of damages per answer and criterion, of neutral changes per answer, and of attacks per answer, taken in
-        turn; all if left out.
-    repeats
-        How often each unchanged answer is judged again, to measure the judge's own noise.
-    judge_model, judge_prompt, rubric, max_cost_usd, progress, options
+    judge_model, max_cost_usd, progress, options
         As in `run_evaluation_suite`.
     logs_dir
         The folder for the log of the judgements; if left out, "certify" below the project's logs, which keeps the log
         out of the history.
+    what
+        The experiments, the judge's prompt and more: the arguments of `plan_probing`, which tells the cost before
+        anything is sent.
 
     Returns
     -------
-    Probing
-        `words` has a summary. `findings` has one row per answer, change, variant and criterion, for attacks also of
-        総合, the mean of the criteria:
+    Judged
+        `stopped` is the message that the budget was not enough, or empty. `findings` has one row per answer, change,
+        variant and criterion, for attacks also of 総合, the mean of the criteria:
 
         - question_id, criterion
         - kind: "damage", "neutral", "own" (broken by hand), "again" (a repeated judgement of an unchanged answer),
@@ -110,9 +74,9 @@ def probe_judge(
     Raises
     ------
     SocJudgeError
-        As in `run_evaluation_suite`. ConfigError if there is no answer or no such experiment, or if no reply of the
-        judge has the right format. A used-up budget raises nothing: what was paid for is returned, and the same call
-        with a larger budget continues.
+        As in `run_evaluation_suite`. ConfigError as in `plan_probing`, or if no reply of the judge has the right
+        format. A used-up budget raises nothing: what was paid for is returned, and the same call with a larger budget
+        continues.
 
     Examples
     --------
@@ -124,9 +88,8 @@ def probe_judge(
     >>> sorted(set(found.findings["kind"]))
     ['again', 'damage', 'neutral']
     """
-    cases = plan_probing(given, only=only, size=size, repeats=repeats, judge_prompt=judge_prompt, rubric=rubric)
-    judged = judge_cases(cases, judge_model, options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)
-    return Probing(find_changes(judged.scores, cases.rubric.pass_threshold), judged)
+    cases = plan_probing(given, **what)
+    return judge_cases(cases, judge_model, options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=progress)
 
 
 def plan_probing(
@@ -138,8 +101,28 @@ def plan_probing(
     judge_prompt: Prompt | str | Path | None = None,
     rubric: Rubric | None = None,
 ) -> Cases:
-    """Plan the cases that `probe_judge` judges with the same arguments; `estimate` tells what they cost. Nothing is sent
-    to the judge.
+    """Plan the cases that `probe_judge` judges; `estimate` tells what they cost. Nothing is sent to the judge.
+
+    Parameters
+    ----------
+    given
+        The answers, as in `probe_judge`.
+    only
+        The experiments: "probes" (damaged answers, whose right scores must fall, and neutral changes, which must not
+        matter), "injections" (commands and forged verdicts with an answer without content, beside a neutral text) and
+        "anchoring" (the three warnings of the assistant inverted).
+    size
+        Number of damages per answer and criterion, of neutral changes per answer, and of attacks per answer, taken in
+        turn; all if left out.
+    repeats
+        How often each unchanged answer is judged again, to measure the judge's own noise.
+    judge_prompt, rubric
+        As in `run_evaluation_suite`.
+
+    Raises
+    ------
+    ConfigError
+        If there is no answer or no such experiment.
 
     Examples
     --------

@@ -189,9 +189,10 @@ def _carry_out(
         finished = plan.run(max_cost_usd=cap, progress=not quiet)
         code = report_run(finished)
         if certified:
-            from ..certify.certificate import why_run_uncertified
+            from ..certify.certificate import binding_of_run, certificates_folder, why_uncertified
 
-            if reason := why_run_uncertified(finished):
+            folder = certificates_folder(finished.run.mode)
+            if reason := why_uncertified(binding_of_run(finished), folder=folder):
                 raise Uncertified(reason)
     except SocJudgeError as error:
         _write_stopped(summary, str(error))
@@ -228,7 +229,7 @@ def ask_what_is_free(plan: RunPlan, yes: bool) -> RunPlan:
 
 def report_run(finished: EvaluationRun) -> int:
     """Print the results of a run, and return the exit code of its verdict."""
-    from ..certify.certificate import run_certificate_line
+    from ..certify.certificate import run_certificate
 
     _echo_answers(finished)
     echo("\n" + FINISHED.format(path=shown_path(finished.log_path)) + "\n")
@@ -236,7 +237,7 @@ def report_run(finished: EvaluationRun) -> int:
     verdict = run_verdict(finished)
     if verdict.note:
         echo(verdict.note)
-    echo(run_certificate_line(finished))
+    echo(run_certificate(finished)[1])
     info = finished.run
     tell(
         "Judge: {judge}, assistant: {assistant}, prompt: {prompt}, cost: {cost}, {seconds:.1f} s",
@@ -274,9 +275,9 @@ def _echo_answers(finished: EvaluationRun) -> None:
 
 
 def _finished_text(run: EvaluationRun) -> str:
-    from ..certify.certificate import run_certificate_line
+    from ..certify.certificate import run_certificate
 
-    facts = [run_certificate_line(run), *([] if run.log_path is None else [str(shown_path(run.log_path))])]
+    facts = [run_certificate(run)[1], *([] if run.log_path is None else [str(shown_path(run.log_path))])]
     told = [summary_text(run), run_verdict(run).note, "\n".join(f"- {_one_line(fact)}" for fact in facts)]
     return "\n\n".join(part.strip() for part in told if part)
 

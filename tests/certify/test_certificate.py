@@ -36,7 +36,7 @@ from socjudge.certify.certificate import (
     binding_of_run,
     certificate_of,
     certificates_folder,
-    run_certificate_line,
+    run_certificate,
 )
 from socjudge.certify.changes import LABELLED
 from socjudge.certify.conditions import unscored_limits
@@ -46,7 +46,7 @@ from socjudge.certify.issue import binding_of_judge
 from socjudge.panels.views.common import summary_html
 from socjudge.records import EvaluationRun, RunInfo
 from socjudge.runs.log_json import answer_sha256
-from socjudge.stats.limits import share_ends
+from socjudge.stats.basics import share_ends
 
 PAIRS = [*good_pairs(), *good_pairs("final")]
 SERIES = sorted((constants.EXAMPLES_DIR / "series").glob("judge_eval_*"))
@@ -573,7 +573,7 @@ def test_the_examples_certificate_speaks_for_no_run_of_ones_own(
     monkeypatch.setattr("socjudge.constants.CERTIFICATES_DIR", tmp_path)
     run = load_run(SERIES[-1])
     own = replace(run, run=replace(run.run, mode="evaluation"))
-    assert "none" in run_certificate_line(own) and "none" not in run_certificate_line(run)
+    assert "none" in run_certificate(own)[1] and "none" not in run_certificate(run)[1]
 
 
 @pytest.mark.slow

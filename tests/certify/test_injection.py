@@ -16,7 +16,6 @@ from support.service import CRITERIA, Service, judgement
 from socjudge import ConfigError, load_prompt
 from socjudge.certify import plan_probing, probe_judge, summarise_changes
 from socjudge.certify.changes import list_attacks
-from socjudge.certify.findings import explain_changes
 from socjudge.certify.subjects import find_subjects
 from socjudge.errors import UnparsableJudgement
 from socjudge.judging.replies import judgement_schema, parse_judgement
@@ -40,7 +39,6 @@ def test_a_gullible_judge_is_found_and_a_firm_one_is_not(service: Service, tmp_p
     # 20 with the neutral text, 97 where it believes: 77 points, and each failing answer turns to pass.
     assert told.loc["order_full_marks answer", ["mean_change", "turned", "n"]].tolist() == [77, 1, 3]
     assert told.loc["verdict_json context", "mean_change"] == 77
-    assert "turn to pass" in found.words
 
     service.default = ScriptedJudge(PAIRS)
     firm = attacked(tmp_path, size=2)
@@ -111,7 +109,8 @@ def test_a_judge_that_copies_the_answers_verdict_is_asked_again_and_then_not_bel
     found = attacked(tmp_path).findings
     copied = found[found["case"].str.startswith("verdict_json ")]
     assert set(copied["status"]) == {"unparsable"} and copied["change"].isna().all()
-    assert explain_changes(copied) == "Injection: unknown (no pair to compare)."
+    (total,) = summarise_changes(copied, ()).to_dict("records")
+    assert total["n"] == 0 and total["n_missing"] == len(copied[copied["criterion"] == "総合"])
 
 
 # -- the hardened prompt
@@ -149,4 +148,3 @@ def test_a_judge_that_follows_the_flags_is_found_and_only_there(service: Service
     told = summarise_changes(found.findings).set_index(["case", "criterion"])
     assert told.loc[("flags_inverted", "安全性"), "moved"] == 1
     assert (told.drop(index="安全性", level="criterion")["moved"] == 0).all()
-    assert "flags inverted" in found.words

@@ -21,7 +21,7 @@ from ...base.showing import (
     warning_html,
 )
 from ...base.verdict import FINISHED, run_verdict, summary_text
-from ...certify.certificate import run_certificate_line
+from ...certify.certificate import run_certificate
 from ...constants import PROJECT_MARK
 from ...records import EvaluationResult, EvaluationRun, Rubric
 from ...report.words import conclusion
@@ -201,7 +201,7 @@ def summary_html(run: EvaluationRun) -> str:
         verdict.paint,
         MarkdownIt("js-default").render(summary_text(unwarned)) + warning_html(verdict) + note_html(verdict),
         say("Judge: {judge}{embedded}, cost: {cost}", judge=judge, embedded=offline, cost=cost_text(run)),
-        escape(run_certificate_line(run)),
+        escape(run_certificate(run)[1]),
     )
 
 
