@@ -42,7 +42,7 @@ def one_pair(old: np.ndarray, new: np.ndarray, size: int, draws: int, rng: np.ra
         x, y = old[part], new[part]
         lines = equating_lines(x, y, part)
         at = lines[:, 0] + lines[:, 1] * LINE
-        low, high = jackknife_interval(at[0], at[1:], level=0.95)
+        low, high = jackknife_interval(at[0], at[1:])
         if np.isnan(low):
             held["none"] += 1
         else:

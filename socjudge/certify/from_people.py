@@ -18,7 +18,7 @@ from ..base.storage import load_bytes
 from ..base.texts import fold, without_unseen
 from ..errors import ConfigError
 from ..history.labels import load_labels
-from ..stats.basics import MIN_QUESTIONS, same_raters
+from ..stats.basics import MIN_QUESTIONS, need_columns, same_raters
 from .cases import Case
 from .changes import OWN
 from .subjects import Subject
@@ -38,9 +38,7 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
         labels, named = given, say("the frame that was given")
     else:
         labels, named = load_labels(given), str(given)
-    missing = [name for name in _COLUMNS if name not in labels.columns]
-    if missing:
-        raise ConfigError("{named}: labels lack the columns {missing}", named=named, missing=", ".join(missing))
+    need_columns(labels, _COLUMNS, named, "load_labels")
     scores = pd.to_numeric(labels["score"], errors="coerce")
     wrong = labels[(scores.isna() & labels["score"].notna()) | (scores < 0) | (scores > 100)]
     if len(wrong):

@@ -1,19 +1,7 @@
 """Give six scores by rules and sentence similarity, with reasons that say what was counted: the embedded judge.
 
-It compares the answer with the passages. It can see:
-
-- statements without support
-- wrong facts (numbers, commands, roles), loosened rules (need not, may) and wrong orders of steps
-- keypoints that no statement covers
-- missing warnings, destructive operations (also in other words), and skipped approvals
-- citations that are missing, name no passage, or name a passage that does not support the statement
-- repetition, length, and lines that do not belong to the answer
-
-An answer that does not answer the question earns nothing by quoting well.
-
-It cannot see whether the passages themselves are right, a step turned into しない, a contradiction that needs knowledge, a
-fact that no passage states, or tone. Its 正確性 is a check against the passages, not a judgement of technical truth. docs/offline.md has the
-measurements.
+It compares the answer with the passages, and cannot see whether they are right: docs/offline.md says what each score
+measures, what it cannot, and how often it is right. An answer that does not answer the question earns nothing by quoting.
 
 Each fault is meant to cost points of one criterion only. A wrong number counts under 正確性 and is blanked out elsewhere,
 an unsupported statement counts under 根拠性, a destructive recommendation under 安全性.

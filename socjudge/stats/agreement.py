@@ -107,9 +107,8 @@ def judge_agreement(
     *,
     by: str = "judge_model",
     pairs: bool = False,
-    level: float = 0.95,
 ) -> pd.DataFrame:
-    """Measure how far judges (and people) agree, all of them together or each two.
+    """Measure how far judges (and people) agree, all of them together or each two. The intervals are of 95 %.
 
     There is one row per criterion, and one row (総合) for the mean over the criteria. With `pairs`, each pair of raters
     has such rows.
@@ -126,8 +125,6 @@ def judge_agreement(
         with people better than they agree with themselves.
     pairs
         Whether to compare each two raters.
-    level
-        Confidence level of the intervals, 0–1.
 
     Returns
     -------
@@ -194,15 +191,15 @@ def judge_agreement(
     lines, own = rater_lines(scores, by), frame_rule(scores).line
     parts = {name: ratings[ratings["criterion"] == name] for name in in_order(ratings["criterion"])}
     if pairs:
-        rows = _pair_rows(parts, list(ratings["rater"].cat.categories), lines, own, level)
+        rows = _pair_rows(parts, list(ratings["rater"].cat.categories), lines, own)
     else:  # people are taken by the latest run's line
         lines = dict.fromkeys(ratings["rater"].cat.categories, own) | lines
-        rows = [{"criterion": name, **_group_row(part, lines, level)} for name, part in parts.items()]
+        rows = [{"criterion": name, **_group_row(part, lines)} for name, part in parts.items()]
     return by_criterion(pd.DataFrame(rows), ratings["criterion"].cat.categories)
 
 
 def _pair_rows(
-    parts: Mapping[str, pd.DataFrame], raters: list[Any], lines: Mapping[Any, float], line: float, level: float
+    parts: Mapping[str, pd.DataFrame], raters: list[Any], lines: Mapping[Any, float], line: float
 ) -> list[dict[str, Any]]:
     tables = {name: _table(part, raters) for name, part in parts.items()}
     unread = {name: part.groupby("rater", observed=False)["missing"].sum() for name, part in parts.items()}
@@ -215,7 +212,7 @@ def _pair_rows(
             both, asked = _chosen(np.isfinite(table[:, pair]).all(axis=1), table[:, pair], question)
             if len(both):
                 missing = int(unread[criterion].iloc[list(pair)].sum())
-                found = pair_row(both, asked, missing, own, level)
+                found = pair_row(both, asked, missing, own)
                 rows.append({"first": first, "second": second, "criterion": criterion, **found})
     if not rows:
         count = int(sum(missing.sum() for name, missing in unread.items() if name != OVERALL))
@@ -331,14 +328,14 @@ def without_each(statistic: Callable[[Floats], float], table: Floats, question: 
     return np.array([statistic(table[block != one]) for one in range(int(block.max(initial=-1)) + 1)])
 
 
-def _group_row(part: pd.DataFrame, lines: Mapping[Any, float], level: float) -> dict[str, Any]:
+def _group_row(part: pd.DataFrame, lines: Mapping[Any, float]) -> dict[str, Any]:
     raters = list(part["rater"].unique())
     table, question = _table(part, raters)
     table, question = _chosen(np.isfinite(table).sum(axis=1) >= 2, table, question)
     full, asked = _chosen(np.isfinite(table).all(axis=1), table, question)
     k = table.shape[1]
     alpha, icc = krippendorff_alpha(table), icc_agreement(full)
-    interval = partial(jackknife_interval, level=level, scale="agreement", raters=k)
+    interval = partial(jackknife_interval, scale="agreement", raters=k)
     passed = reaches(full, np.array([lines[rater] for rater in raters]))
     pairs = [float((passed[:, i] == passed[:, j]).mean()) for i, j in combinations(range(k), 2)] if len(full) else []
     row: dict[str, Any] = {
@@ -354,12 +351,12 @@ def _group_row(part: pd.DataFrame, lines: Mapping[Any, float], level: float) -> 
         "verdict_agreement": float(np.mean(pairs)) if pairs else math.nan,
         "base_rate": float(passed.mean()) if len(full) else math.nan,
         "kappa": fleiss_kappa(passed) if len(full) else math.nan,
-        "method": f"Krippendorff alpha (interval), ICC(A,1), {level:.0%} jackknife over questions; Fleiss kappa at each judge's pass line",
+        "method": "Krippendorff alpha (interval), ICC(A,1), 95% jackknife over questions; Fleiss kappa at each judge's pass line",
     }
     return {**row, "note": _verdict_note(row["n_questions"], row["kappa"], row["base_rate"], row["n_missing"])}
 
 
-def pair_row(table: Floats, question: Whole, missing: int, lines: tuple[float, float], level: float) -> dict[str, Any]:
+def pair_row(table: Floats, question: Whole, missing: int, lines: tuple[float, float]) -> dict[str, Any]:
     n, (a, b) = len(table), table.T
     by_question = np.bincount(question, b - a) / np.bincount(question)
     bias = float(by_question.mean())
@@ -373,12 +370,12 @@ def pair_row(table: Floats, question: Whole, missing: int, lines: tuple[float, f
         "n_questions": len(by_question),
         "n_missing": missing,
         "bias": bias,
-        **low_high("bias", difference_interval(by_question, level=level)),
+        **low_high("bias", difference_interval(by_question)),
         **low_high("loa", (bias - spread, bias + spread)),
         "rank_agreement": rank_correlation(a, b),
         "icc_a1": icc_agreement(table),
         "verdict_agreement": same / n,
-        **low_high("agreement", pass_rate_interval(same, n, level)),
+        **low_high("agreement", pass_rate_interval(same, n)),
         "base_rate_first": rates[0],
         "base_rate_second": rates[1],
         "kappa": kappa,
@@ -390,11 +387,7 @@ def pair_row(table: Floats, question: Whole, missing: int, lines: tuple[float, f
 def _verdict_note(questions: int, kappa: float, base_rate: float, missing: int) -> str:
     doubt = ""
     if math.isnan(kappa) and not math.isnan(base_rate):
-        doubt = say(
-            "Everybody passed everything, so κ is not defined."
-            if base_rate > 0.5
-            else "Everybody failed everything, so κ is not defined."
-        )
+        doubt = say("Everybody gave all answers the same verdict, so κ is not defined.")
     elif base_rate > 0.9 or base_rate < 0.1:
         doubt = say("Nearly all verdicts are the same, so agreement comes out high and κ low; look at both.")
     unread = say("Unread scores, left out: {count}.", count=missing) if missing else ""

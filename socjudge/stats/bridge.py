@@ -25,9 +25,8 @@ from .basics import (
     low_high,
 )
 from .comparison import pair_scores
-from .conclusion import LEVEL
 
-_METHOD = f"linear equating of the same answers (ratio of sds); {LEVEL:.0%} jackknife over questions"
+_METHOD = "linear equating of the same answers (ratio of sds); 95% jackknife over questions"
 
 
 def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
@@ -144,14 +143,12 @@ def _bridge_row(part: pd.DataFrame, criterion: str, at: float) -> dict[str, Any]
         "n_answers": len(scored),
         "n_missing": missing,
         "shift": float(shifts.mean()) if len(shifts) else math.nan,
-        **low_high(
-            "shift", difference_interval(shifts, level=LEVEL) if len(shifts) >= FEWEST else (math.nan, math.nan)
-        ),
+        **low_high("shift", difference_interval(shifts) if len(shifts) >= FEWEST else (math.nan, math.nan)),
         "slope": lines[0, 1],
-        **low_high("slope", jackknife_interval(lines[0, 1], lines[1:, 1], level=LEVEL)),
+        **low_high("slope", jackknife_interval(lines[0, 1], lines[1:, 1])),
         "intercept": lines[0, 0],
         "pass_line": line[0],
-        **low_high("pass_line", jackknife_interval(line[0], line[1:], level=LEVEL)),
+        **low_high("pass_line", jackknife_interval(line[0], line[1:])),
         "correlation": correlation(x, y),
         "verdict_changes": changes,
         "verdict_changes_bridged": bridged,

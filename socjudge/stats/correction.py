@@ -52,12 +52,12 @@ class Corrected(NamedTuple):
     weight: float  # of the judge's scores; 0 if they do not help, and both intervals are then equal
 
 
-def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, *, level: float = 0.95) -> Corrected:
+def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike) -> Corrected:
     """Estimate the mean, 0–100, that people would give to all units (questions), from labels of a few random ones.
     `judged` has the judge's scores of the labelled units, `all_judged` its scores of all units."""
     y, f, everything = (np.asarray(x, dtype=float) for x in (labels, judged, all_judged))
     n = len(y)
-    alone = mean_interval(y, level=level)
+    alone = mean_interval(y)
     mean = float(y.mean()) if n else math.nan
     r = correlation(y, f)
     # The result wherever the judge's scores do not help (arXiv 2505.20178, 2025).
@@ -72,7 +72,7 @@ def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     estimate = mean + w * float(everything.mean() - f.mean())
     # The variance of the labels around the line, and that of the mean of all the judge's scores.
     se = math.sqrt(spread / n + w * w * float(everything.var(ddof=1)) / len(everything))
-    reach = float(scipy.stats.t.ppf(0.5 + level / 2, n - 2)) / math.sqrt(n)
+    reach = float(scipy.stats.t.ppf(0.975, n - 2)) / math.sqrt(n)
     on_scale = min(max(estimate, 0), 100)
     # The ends are moved for skewness as in `mean_interval`.
     below, above = hall_ends(reach, beta_skewness(on_scale / 100, math.sqrt(spread) / 100), n)
@@ -108,12 +108,12 @@ def _binomial_shape(marks: Floats) -> Floats:
     return np.asarray(p * (1 - p) + _FLOOR)
 
 
-def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, *, level: float = 0.95) -> Corrected:
+def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike) -> Corrected:
     """Estimate the share that people would pass, from people's verdicts of a few units and the judge's verdicts of all.
     The labelled units are drawn at random, or at random within those that the judge passes and those that it fails."""
     y, f, everything = (np.asarray(x, dtype=bool) for x in (labels, judged, all_judged))
     n = len(y)
-    alone = pass_rate_interval(int(y.sum()), n, level)
+    alone = pass_rate_interval(int(y.sum()), n)
     r = correlation(y.astype(float), f.astype(float))
     plain = Corrected(float(y.mean()) if n else math.nan, *alone, *alone, r, 0.0)
     if n < MIN_QUESTIONS or len(everything) <= n or not r >= 1 / math.sqrt(n - 2):
@@ -123,13 +123,13 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     # formula (1978, Am. J. Epidemiol. 107, 71-76), which arXiv 2511.21140 builds on, divides by tpr + tnr - 1, which is
     # not known to be above 0 at ten labels.
     share = float(everything.mean())
-    z = float(scipy.stats.norm.ppf(0.5 + level / 2))
+    z = float(scipy.stats.norm.ppf(0.975))
     # With few labels, a rate of 0 or 1 has no variance of its own, so the intervals are those of Jeffreys (Brown, Cai
     # and DasGupta 2001, Stat. Sci. 16, 101-133). They are too wide if many labels all have the judge's verdict.
     interval = _unanimous if n >= MIN_AGREED and bool((y == f).all()) else _jeffreys
     rates, down, up = [], 0.0, 0.0
     for part, weight in ((y[f], share), (y[~f], 1 - share)):
-        rate, (low, high) = float(part.mean()), interval(int(part.sum()), len(part), level)
+        rate, (low, high) = float(part.mean()), interval(int(part.sum()), len(part))
         rates.append(rate)
         down += (weight * (rate - low)) ** 2
         up += (weight * (high - rate)) ** 2
@@ -144,23 +144,21 @@ def corrected_rate(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike, 
     return Corrected(estimate, low, high, *alone, r, gap)
 
 
-def _jeffreys(hits: int, total: int, level: float) -> tuple[float, float]:
-    low, high = scipy.stats.beta.ppf([0.5 - level / 2, 0.5 + level / 2], hits + 0.5, total - hits + 0.5)
+def _jeffreys(hits: int, total: int) -> tuple[float, float]:
+    low, high = scipy.stats.beta.ppf([0.025, 0.975], hits + 0.5, total - hits + 0.5)
     return (float(low) if hits else 0.0), (float(high) if hits < total else 1.0)
 
 
-def _unanimous(hits: int, total: int, level: float) -> tuple[float, float]:
+def _unanimous(hits: int, total: int) -> tuple[float, float]:
     """Compute the likelihood ratio interval of a rate of which none or all of the `total` units are hits."""
-    reach = math.exp(-float(scipy.stats.chi2.ppf(level, 1)) / 2 / total)
+    reach = math.exp(-float(scipy.stats.chi2.ppf(0.95, 1)) / 2 / total)
     return (reach, 1.0) if hits else (0.0, 1 - reach)
 
 
-def corrected_means(
-    scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model", level: float = 0.95
-) -> pd.DataFrame:
+def corrected_means(scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFrame:
     """Estimate the mean score that people would give to all judged answers, from people's scores (labels) of a few.
 
-    There is one row per judge and criterion, and one row (総合) for the mean over the criteria.
+    There is one row per judge and criterion, and one row (総合) for the mean over the criteria. The intervals are of 95 %.
 
     Parameters
     ----------
@@ -170,8 +168,6 @@ def corrected_means(
         People's scores, from `load_labels`, of 10 to 40 answers that were drawn at random.
     by
         The column that names a judge.
-    level
-        Confidence level of the intervals, 0–1.
 
     Returns
     -------
@@ -220,19 +216,17 @@ def corrected_means(
         n  n_judged  label_mean  mean  ci_low  ci_high
     0  12        60        56.1  60.6    55.4     65.8
     """
-    return _corrected(scores, labels, by, level, "mean", _mean_of)
+    return _corrected(scores, labels, by, "mean", _mean_of)
 
 
-def corrected_pass_rate(
-    scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model", level: float = 0.95
-) -> pd.DataFrame:
+def corrected_pass_rate(scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFrame:
     """Estimate the share of all judged answers that people would pass, from people's scores (labels) of a few.
 
     There is one row per judge and criterion.
 
     Parameters
     ----------
-    scores, labels, by, level
+    scores, labels, by
         As in `corrected_means`. The labelled answers may also be drawn at random among those that the judge passes, and
         among those that it fails.
 
@@ -275,7 +269,7 @@ def corrected_pass_rate(
         n  n_judged  judge_rate  label_rate  rate
     0  16        60        0.43        0.25  0.29
     """
-    return _corrected(scores, labels, by, level, "rate", _rate_of)
+    return _corrected(scores, labels, by, "rate", _rate_of)
 
 
 _WHO = {"mean": "corrected_means", "rate": "corrected_pass_rate"}
@@ -285,16 +279,14 @@ _METHODS = {
 }
 
 
-def _corrected(
-    scores: pd.DataFrame, labels: pd.DataFrame, by: str, level: float, of: str, estimate: Any
-) -> pd.DataFrame:
+def _corrected(scores: pd.DataFrame, labels: pd.DataFrame, by: str, of: str, estimate: Any) -> pd.DataFrame:
     who, line = _WHO[of], frame_rule(scores).line
     rows = []
     for judge in judges_of(scores, by, who):
         side = beside_people(scores, labels, judge, by=by, who=who)
         for criterion in side.judge.columns:
             marks = side.judge[criterion]
-            found, y, everything, doubt = estimate(marks.dropna(), side.people[criterion].dropna(), line, level)
+            found, y, everything, doubt = estimate(marks.dropna(), side.people[criterion].dropna(), line)
             rows.append(
                 {
                     by: judge,
@@ -310,7 +302,7 @@ def _corrected(
                     "correlation": found.correlation,
                     "weight": found.weight,
                     "uses_judge": found.weight != 0,
-                    "method": f"{level:.0%}: {_METHODS[of] if found.weight else 'labels alone'}",
+                    "method": f"95%: {_METHODS[of] if found.weight else 'labels alone'}",
                     "note": sentences(_note(found, len(y), len(everything)), doubt, side.unused),
                 }
             )
@@ -331,7 +323,7 @@ def _corrected(
 _Estimated = tuple[Corrected, pd.Series, pd.Series, str]
 
 
-def _mean_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> _Estimated:
+def _mean_of(judge: pd.Series, people: pd.Series, line: float) -> _Estimated:
     labelled = people.index.intersection(judge.index)
     f, y = (x[labelled].groupby(level=0).mean() for x in (judge, people))
     everything = judge.groupby(level=0).mean()
@@ -345,10 +337,10 @@ def _mean_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> 
             same=same,
         )
     rest = everything[everything.index.difference(y.index)]
-    return corrected_mean(y, f, everything, level=level), y, everything, sentences(doubt, _chosen_told(line, (f, rest)))
+    return corrected_mean(y, f, everything), y, everything, sentences(doubt, _chosen_told(line, (f, rest)))
 
 
-def _rate_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> _Estimated:
+def _rate_of(judge: pd.Series, people: pd.Series, line: float) -> _Estimated:
     labelled = people.index.intersection(judge.index)
     f, y, everything = (reaches(x, line) for x in (judge[labelled], people[labelled], judge))
     doubt = ""
@@ -358,7 +350,7 @@ def _rate_of(judge: pd.Series, people: pd.Series, line: float, level: float) -> 
     sides = judge[labelled], judge[judge.index.difference(labelled)]
     passed, failed = ([x[reaches(x, line) == verdict] for x in sides] for verdict in (True, False))
     doubt = sentences(doubt, _chosen_told(line, passed, failed))
-    return corrected_rate(y, f, everything, level=level), y, everything, doubt
+    return corrected_rate(y, f, everything), y, everything, doubt
 
 
 def is_chosen(labelled: ArrayLike, rest: ArrayLike, line: float) -> bool:
@@ -383,18 +375,6 @@ def _chosen_told(line: float, *sides: Sequence[ArrayLike]) -> str:
 
 
 def _note(found: Corrected, n: int, total: int) -> str:
-    if found.weight:
-        why = ""
-    elif n < MIN_QUESTIONS:
-        why = say("With fewer than {least} labels the judge's scores cannot help.", least=MIN_QUESTIONS)
-    elif math.isnan(found.correlation):
-        why = say("People's or the judge's scores are all the same, so the judge's cannot help.")
-    elif total <= n:
-        why = say("All of them are labelled, so this is from the labels alone.")
-    else:
-        why = say(
-            "With a correlation of {correlation:.2f} with people the judge's scores do not help, so this is "
-            "from the labels alone.",
-            correlation=found.correlation,
-        )
+    # a correlation that is too low or unknown, too few labels, or nothing else to estimate: the columns show which
+    why = "" if found.weight else say("The judge's scores cannot narrow this, so it is from the labels alone.")
     return sentences(say("People labelled {n} of {total}.", n=n, total=total), why)

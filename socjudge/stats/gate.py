@@ -29,7 +29,7 @@ _METHOD = "normal noise, question means shrunk to their mean (empirical Bayes), 
 
 
 def gate_confidence(
-    results: pd.DataFrame, *, by: Literal["run", "question"] = "run", noise: float | None = None, seed: int = 0
+    results: pd.DataFrame, *, by: Literal["run", "question"] = "run", noise: float | None = None
 ) -> pd.DataFrame:
     """Measure how sure the MVP verdict of each run is, or which of its questions decide it.
 
@@ -44,8 +44,6 @@ def gate_confidence(
         The sd, in points, of a question's mean score between repeats of answering and judging, if you know it. If not
         given, it is estimated from the repeats, pooled over questions, and taken to be at least half of the step in
         which the scores come. With fewer than three repeats beyond the first ones, the probabilities are missing.
-    seed
-        Random seed of the draws.
 
     Returns
     -------
@@ -113,9 +111,9 @@ def gate_confidence(
         raise ConfigError("{who}: the frame has no row; widen the filters, or load a run with results", who=who)
     rows_of: Any = {"run": _gate_row, "question": _question_rows}[by]
     if "run_id" not in results.columns:
-        return pd.DataFrame(rows_of(results, noise, seed, who))
+        return pd.DataFrame(rows_of(results, noise, who))
     runs = results.groupby("run_id", observed=True, sort=True)
-    return pd.DataFrame([{"run_id": run_id, **row} for run_id, part in runs for row in rows_of(part, noise, seed, who)])
+    return pd.DataFrame([{"run_id": run_id, **row} for run_id, part in runs for row in rows_of(part, noise, who)])
 
 
 def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -165,9 +163,9 @@ def _step(scores: pd.Series) -> float:
     return max(usual, min(float(np.diff(values).min(initial=10.0)), 10.0)) if len(values) > 1 else usual
 
 
-def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float, seed: int) -> tuple[Floats, Floats]:
+def _draw(table: pd.DataFrame, repeat_sd: float, freedom: float) -> tuple[Floats, Floats]:
     """Return possible true scores and possible scores in a re-run: one row per draw, one column per scored question."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     scored = table[table["repeats"] > 0]
     score, repeats = scored["score"].to_numpy(), scored["repeats"].to_numpy()
     n, mean, error = len(score), float(score.mean()), repeat_sd**2 / repeats
@@ -198,7 +196,7 @@ def _share(hits: Bools) -> Floats:
     return np.asarray((hits.sum(axis=0) + 1) / (len(hits) + 2))
 
 
-def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> list[dict[str, Any]]:
+def _gate_row(part: pd.DataFrame, noise: float | None, who: str) -> list[dict[str, Any]]:
     table, repeat_sd, freedom, source = _read_run(part, noise, who)
     rule = frame_rule(part)
     n, unscored = int(table["score"].notna().sum()), int(table["score"].isna().sum())
@@ -211,7 +209,7 @@ def _gate_row(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> l
     p_rerun = p_true = math.nan
     verdict, deciding = "判定保留", ""
     if n and math.isfinite(repeat_sd):
-        true, again = _draw(table, repeat_sd, freedom, seed)
+        true, again = _draw(table, repeat_sd, freedom)
         p_rerun, p_true = float(_share(_gate(again, rule))), float(_share(_gate(true, rule)))
         # the share of a question's scores that are missing
         lacking = ((spans["high"] - spans["low"]) / 100)[table.index].to_numpy()
@@ -313,12 +311,12 @@ def _chances(table: pd.DataFrame, true: Floats, again: Floats, rule: PassRule) -
     return found.assign(decides=is_open & (found["pivotal"] >= PIVOTAL))
 
 
-def _question_rows(part: pd.DataFrame, noise: float | None, seed: int, who: str) -> list[dict[Hashable, Any]]:
+def _question_rows(part: pd.DataFrame, noise: float | None, who: str) -> list[dict[Hashable, Any]]:
     table, repeat_sd, freedom, source = _read_run(part, noise, who)
     rule = frame_rule(part)
     chances = pd.DataFrame(columns=["p_pass_rerun", "p_pass_true", "pivotal", "decides"], dtype=float)
     if math.isfinite(repeat_sd) and (table["repeats"] > 0).any():
-        chances = _chances(table, *_draw(table, repeat_sd, freedom, seed), rule)
+        chances = _chances(table, *_draw(table, repeat_sd, freedom), rule)
     noise_sd = repeat_sd / np.sqrt(table["repeats"].where(table["repeats"] > 0))
     distance = (table["score"] - rule.line) / noise_sd
     found = table.join(chances).assign(noise_sd=noise_sd, distance=distance, pass_threshold=rule.line)

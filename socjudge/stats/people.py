@@ -93,10 +93,9 @@ def judge_vs_people(
     labels: pd.DataFrame,
     *,
     by: str = "judge_model",
-    level: float = 0.95,
 ) -> pd.DataFrame:
     """Measure how close each judge's scores and verdicts are to those of people. There is one row per judge and
-    criterion.
+    criterion. The intervals are of 95 %.
 
     People's score of an answer is the mean over raters. First look at how far people agree with each other:
     `judge_agreement(labels, by="rater")`.
@@ -109,8 +108,6 @@ def judge_vs_people(
         People's scores, from `load_labels`.
     by
         The column that names a judge.
-    level
-        Confidence level of the intervals, 0–1.
 
     Returns
     -------
@@ -168,9 +165,7 @@ def judge_vs_people(
                 continue
             raters = people if criterion == OVERALL else people[people["criterion"] == criterion]
             counts = {"n_missing": int((labelled & ~both).sum()), "n_raters": raters["rater"].nunique()}
-            row = _vs_row(
-                side.people.loc[both, criterion], side.judge.loc[both, criterion], counts, lines[judge], level
-            )
+            row = _vs_row(side.people.loc[both, criterion], side.judge.loc[both, criterion], counts, lines[judge])
             rows.append({by: judge, "criterion": criterion, **row, "note": sentences(row["note"], side.unused)})
     if not rows:
         raise ConfigError(
@@ -181,9 +176,9 @@ def judge_vs_people(
     return by_criterion(frame, [name for name in names if name in set(frame["criterion"])])
 
 
-def _vs_row(people: pd.Series, judge: pd.Series, counts: dict[str, int], line: float, level: float) -> dict[str, Any]:
+def _vs_row(people: pd.Series, judge: pd.Series, counts: dict[str, int], line: float) -> dict[str, Any]:
     table, question = np.column_stack([people, judge]), pd.factorize(people.index.get_level_values(0))[0]
-    found = pair_row(table, question, counts["n_missing"], (line, line), level)
+    found = pair_row(table, question, counts["n_missing"], (line, line))
     right, said = reaches(people, line), reaches(judge, line)
     cells = {
         "true_pass": int((right & said).sum()),
@@ -197,12 +192,12 @@ def _vs_row(people: pd.Series, judge: pd.Series, counts: dict[str, int], line: f
         ("tnr", cells["true_fail"], int((~right).sum())),
     ):
         rates[name] = hits / total if total else math.nan
-        rates |= low_high(name, pass_rate_interval(hits, total, level))
+        rates |= low_high(name, pass_rate_interval(hits, total))
     one_sided = ""
-    if right.all():
-        one_sided = say("People passed everything, so nobody can say how often the judge passes what they fail.")
-    elif not right.any():
-        one_sided = say("People failed everything, so nobody can say how often the judge fails what they pass.")
+    if len(set(right)) == 1:
+        one_sided = say(
+            "People gave all answers the same verdict, so nobody can say how often the judge meets the other."
+        )
     return {
         **{name: found[name] for name in ("n", "n_questions")},
         **counts,

@@ -247,7 +247,7 @@ def test_too_few_labels_and_constant_ones_leave_people_open(with_labels: Callabl
     ("given", "match"),
     [
         (TWO.assign(answer_sha256="0" * 64), "are of none of these 20 answers"),
-        (TWO.drop(columns="rater"), "lack the columns rater"),
+        (TWO.drop(columns="rater"), "the frame has no column 'rater'"),
         (TWO.assign(score=[*TWO["score"][1:], 130]), "1 labels have a score that is no number from 0 to 100"),
         (TWO[:0], "has no label"),
         (TWO.assign(rater=[" ", *TWO["rater"][1:]]), "1 labels name no rater"),

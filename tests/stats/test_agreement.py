@@ -304,7 +304,7 @@ def test_kappa_is_missing_where_all_pass_and_the_note_says_why() -> None:
     row = overall(judge_agreement(judges_frame(a=[80, 90, 85], b=[85, 95, 75])))
     assert math.isnan(row["kappa"])
     assert (row["verdict_agreement"], row["base_rate"]) == (1, 1)
-    assert "全員がすべて合格としたため κ は定義されません" in row["note"]
+    assert "全員がすべての回答を同じ判定にしたため" in row["note"]
 
 
 def test_marks_that_cannot_be_read_are_told_and_no_raw_error() -> None:

@@ -207,7 +207,7 @@ def test_a_criterion_with_too_few_labels_stands_there_with_its_labels_alone() ->
     found = corrected_means(
         pd.concat([scores, scores.assign(**other)]), pd.concat([labels, labels[:4].assign(**other)])
     ).set_index("criterion")
-    assert not found.loc["簡潔性", "uses_judge"] and "満たない" in found.loc["簡潔性", "note"]
+    assert not found.loc["簡潔性", "uses_judge"] and "人の採点だけ" in found.loc["簡潔性", "note"]
     assert found.loc["正確性", "uses_judge"]
 
 
