@@ -187,7 +187,7 @@ class Assistant:
         try:
             async with self._place(timeout_s, threads):
                 done = await send_with_retries(
-                    send, what=self.name, account=self._account, run=run, timeout_s=timeout_s,
+                    send, what=self.name, account=self._account, gate=run, timeout_s=timeout_s,
                     most_usd=lambda: run.answer_usd, counted_usd=counted_usd,
                 )  # fmt: skip
         except (ConfigError, RunStopped, BudgetReached, NoAnswer):

@@ -151,8 +151,6 @@ def unfinished(
             started=each.run.started_at,
         )
         echo(told)
-        if not each.is_resumable:
-            echo(f"    {say('Stopped run of an earlier version (this version cannot resume it)')}")
     if not runs:
         echo(say("No unfinished run."))
 

@@ -220,14 +220,7 @@ def _of_journals(logs_dir: Path | str) -> Iterator[_Finding]:
     for run in runs:
         words = "{done} of {total} judged answers, judge {judge}"
         what = say(words, done=run.done, total=run.total, judge=run.run.judge_model)
-        remedy = say(
-            "start the same run again to go on, or delete the file"
-            if run.is_resumable
-            else (
-                "an earlier version wrote it, so it cannot be resumed: read it with load_run and save it as a log, "
-                "or delete the file"
-            )
-        )
+        remedy = say("start the same run again to go on, or delete the file")
         yield _Finding("note", run.path.name, "", "unfinished", what, remedy)
     what = say(
         "the journal of a run that was stopped as it began: its first line is not whole, and nothing judged or paid is "

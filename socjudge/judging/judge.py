@@ -119,26 +119,21 @@ async def judge_answer(
         max_output_tokens=OUTPUT_TOKENS,
     )
     shown = (question.question, answer.answer, answer.context, *question.expected_keypoints)
-    completions, doubts, lost = list[Completion](), list[str](), Usage()
+    completions, doubts = list[Completion](), list[str]()
     judgement: Judgement | None = None
-    status: Status = "unparsable"
 
-    def refused() -> RequestRefused:  # with the usage of all calls, because they were paid for
-        usage = total_usage([*(completion.usage for completion in completions), lost])
+    def refused(*lost: Usage) -> RequestRefused:  # with the usage of all calls, because they were paid for
+        usage = total_usage([*(completion.usage for completion in completions), *lost])
         return RequestRefused("; ".join(doubts), about_content=True, usage=usage)
 
     while judgement is None and len(completions) < MAX_REPLIES:
         try:
             completion = await ask(request)
         except ProviderError as error:
-            if not completions:
+            if not completions or not isinstance(error, RequestRefused):
                 raise
-            doubts.append(str(error))  # what was paid for before is kept
-            lost = lost_usage(error)
-            if isinstance(error, RequestRefused):  # it replied before, and now refuses
-                raise refused() from None
-            status = "failed"
-            break
+            doubts.append(str(error))  # it replied before, and now refuses
+            raise refused(lost_usage(error)) from None
         completions.append(completion)
         doubts += [say("retried: {cause}", cause=cause) for cause in completion.retries]
         if list(completion.missing.values()) == ["refused"] * len(criteria):
@@ -164,7 +159,7 @@ async def judge_answer(
             doubts.append(say("reply {number}: {reason}", number=len(completions), reason=error))
             request = _ask_again(request, completion, error)
 
-    if judgement is None and status == "unparsable":
+    if judgement is None:
         doubts.append(
             say(
                 "none of the judge's {count} replies could be read, so this answer has no score, and its zeros are no "
@@ -173,7 +168,7 @@ async def judge_answer(
             )
         )
     last, read = completions[-1], judgement or Judgement({}, {}, "")
-    status = "ok" if judgement else status
+    status: Status = "ok" if judgement else "unparsable"
     missing = {**last.missing, **lacking} if judgement else {}
     scores = {name: None if name in missing else read.scores.get(name, 0) for name in criteria}
     mean = average(scores)
@@ -187,7 +182,7 @@ async def judge_answer(
         processing_time=sum(completion.seconds for completion in completions),
         status=status,
         model=last.model,
-        usage=total_usage([*(completion.usage for completion in completions), lost]),
+        usage=total_usage(completion.usage for completion in completions),
         attempts=len(completions),
         error="; ".join(doubts),
         raw_text="" if judgement and not judgement.notes and not lacking else last.text,

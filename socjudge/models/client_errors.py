@@ -5,10 +5,10 @@ from __future__ import annotations
 from ..base.messages import say
 from ..base.service_errors import read_error
 from ..errors import ConfigError, RequestRefused, names_content
-from .pacing import PacedModel, Retryable
+from .pacing import Model, Retryable
 
 
-def failure_of(model: PacedModel, error: BaseException, remedy: str) -> Exception:
+def failure_of(model: Model, error: BaseException, remedy: str) -> Exception:
     """Choose socjudge's exception by the status code, because every provider has its own exception classes."""
     told = read_error(error)
     reason = model.redact(told.words or str(error))[:300]

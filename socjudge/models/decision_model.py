@@ -70,14 +70,14 @@ class DecisionModel(OpenAIModel):
         self.levels = levels
         self.settings = " ".join(filter(None, [hash_query(base_url), f"{levels} levels, wording {WORDING}"]))
 
-    async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
+    async def _send(self, request: ModelRequest, gate: RunGate) -> Completion:
         if request.task != "judge":
             raise ConfigError(
                 "{model} only judges and writes no text; use it as judge_model (--judge-model), and another "
                 "model for the answers",
                 model=self.name,
             )
-        return await super()._send(self.as_billed(request), run)
+        return await super()._send(self.as_billed(request), gate)
 
     def as_billed(self, request: ModelRequest) -> ModelRequest:
         """Put the body that is really sent into the message, from which the most that the call can cost is computed."""

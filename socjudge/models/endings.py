@@ -17,7 +17,7 @@ MODEL_ENDS = dict.fromkeys(
 )
 
 
-def ending_line(model: str, service: str | None = None, today: date | None = None) -> str:
+def ending_line(model: str, service: str | None = None) -> str:
     """Return a line that says when this model ends or ended, and how to change to another. "" if no end is known,
     or if another service than its maker's own is asked, because that service may keep the model."""
     if service is None:
@@ -25,21 +25,11 @@ def ending_line(model: str, service: str | None = None, today: date | None = Non
     if model not in MODEL_ENDS or service not in (MAKER, f"https://{MAKER}/v1"):
         return ""
     day, source = MODEL_ENDS[model]
-    left = (day - (today or date.today())).days
-    if left < 0:
-        return say(
-            "⚠️ {model} ended on {day} ({source}): name another model in socjudge.toml. Its scores do not "
-            'compare with earlier ones as they are: docs/reference.md, "Recipes", "Another judge"',
-            model=model,
-            day=day,
-            source=source,
-        )
     return say(
-        "⚠️ {model} ends on {day}, in {days} days ({source}). While it can be called, see what another model "
-        'changes: docs/reference.md, "Recipes", "Another judge"',
+        "⚠️ the last day of {model} is {day} ({source}). The scores of another model do not compare with its scores as "
+        'they are, so see what it changes while both can be called: docs/reference.md, "Recipes", "Another judge"',
         model=model,
         day=day,
-        days=left,
         source=source,
     )
 
@@ -50,10 +40,10 @@ def ended_line(model: str, service: str) -> str:
     return ending_line(model, service) if has_come else ""
 
 
-def project_ending(today: date | None = None) -> str:
+def project_ending() -> str:
     """Return `ending_line` for the judge and the assistant of the project, one line for each model that ends."""
     hosted = os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")
     project = open_project()
     asked = [project.default_model("judge"), *([] if project.answers else [project.default_model("answer")])]
     names = dict.fromkeys(name for name, is_named in asked if is_named or hosted)
-    return "\n".join(filter(None, (ending_line(name, today=today) for name in names)))
+    return "\n".join(filter(None, map(ending_line, names)))

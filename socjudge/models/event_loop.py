@@ -13,6 +13,8 @@ from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from ..errors import ConfigError
+
 T = TypeVar("T")
 HEARTBEAT_S = 0.1  # seconds; Jupyter's interrupt is only noticed when the waiting thread wakes up
 
@@ -23,10 +25,15 @@ _pid = 0  # a forked child does not have its parent's threads
 
 
 def get_loop() -> asyncio.AbstractEventLoop:
-    """Return the background event loop. It is started on first use."""
+    """Return the background event loop. It is started on first use. ConfigError in a fork of a process that has one."""
     global _loop, _pool, _pid
+    if _pid not in (0, os.getpid()):
+        raise ConfigError(
+            "this process was forked from one that makes calls, and would share half of its connections and threads; start "
+            'processes with multiprocessing.get_context("spawn") (an executor: ProcessPoolExecutor(mp_context=…))'
+        )
     with _lock:
-        if _loop is None or _pid != os.getpid():
+        if _loop is None:
             _loop, _pid = asyncio.new_event_loop(), os.getpid()
             _pool = ThreadPoolExecutor(1024, thread_name_prefix="socjudge")  # threads are created on demand
             threading.Thread(target=_run, args=[_loop], name="socjudge-loop", daemon=True).start()
@@ -41,14 +48,13 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
             pass
 
 
-def is_forked() -> bool:
-    """Return whether this process was forked while the loop was running. Its copy of the loop cannot be used."""
-    return _pid not in (0, os.getpid())
-
-
 def start(coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
     """Start the coroutine in the background event loop and return its future."""
-    return asyncio.run_coroutine_threadsafe(coroutine, get_loop())
+    try:
+        return asyncio.run_coroutine_threadsafe(coroutine, get_loop())
+    except ConfigError:
+        coroutine.close()
+        raise
 
 
 def wait(coroutine: Coroutine[Any, Any, T]) -> T:

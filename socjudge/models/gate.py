@@ -89,7 +89,7 @@ class Reserve:
     """What a run keeps back for one call, in US dollars."""
 
     usd: float
-    sent_usd: float = 0.0  # what the journal says of it
+    is_sent: bool = False  # whether the journal counts it
 
 
 class RunGate:
@@ -193,7 +193,7 @@ class RunGate:
         if (most_usd() or 0.0) > reserve.usd:
             return False
         if reserve.usd:
-            reserve.sent_usd = reserve.usd
+            reserve.is_sent = True
             self.sent_usd += reserve.usd
             self._note()
         return True
@@ -202,7 +202,7 @@ class RunGate:
         """Record that a call has ended. If its cost is unknown, it may have been billed, and counts as the most."""
         self.in_flight -= 1
         self._reserved_usd -= reserve.usd
-        self.sent_usd -= reserve.sent_usd
+        self.sent_usd -= reserve.usd * reserve.is_sent
         if not self.in_flight:
             self._reserved_usd = self.sent_usd = 0.0  # without what rounding has left
         self.budget.spent[self._run_id] = self.spent_usd + (reserve.usd if cost_usd is None else cost_usd)

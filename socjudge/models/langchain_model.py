@@ -19,7 +19,7 @@ from ..records import Completion, ModelRequest
 from . import event_loop
 from .client_errors import failure_of, status_of
 from .gate import RunGate
-from .pacing import Account, PacedModel, get_account
+from .pacing import Account, Model, get_account
 from .prices import count_bytes, most_usd_of, usage_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
         ) from None
 
 
-class LangChainModel(PacedModel):
+class LangChainModel(Model):
     """Call a LangChain chat model with its own parameters, but without its own retries and with an output limit.
     `settings` is a hash of its address and parameters, so that a run resumes only with the same ones."""
 
@@ -103,7 +103,7 @@ class LangChainModel(PacedModel):
                 return told[name]
         return getattr(self._inner, name, None)
 
-    async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
+    async def _send(self, request: ModelRequest, gate: RunGate) -> Completion:
         # The chat model may have been made without an output limit. A small model may then write without end, and the
         # most that a call can cost is unknown.
         name = self._limit_name

@@ -15,20 +15,13 @@ from ..errors import ConfigError
 from ..records import Completion, ModelRequest, Rubric, Usage
 from . import event_loop
 from .gate import RunGate
-from .pacing import Account, PacedModel
+from .pacing import Account, Model
 
 JUDGE_NAME = "offline-rubric-12"
 ASSISTANT_NAME = "offline-extract-9"
 
 
-def measured_criteria() -> tuple[str, ...]:
-    """Return the criteria that the embedded judge can measure."""
-    from ..embedded.measures import MEASURES
-
-    return tuple(MEASURES)
-
-
-class OfflineModel(PacedModel):
+class OfflineModel(Model):
     """Answer and judge without any service. It reads a request's `material`, not its `messages`."""
 
     def __init__(self) -> None:
@@ -39,15 +32,17 @@ class OfflineModel(PacedModel):
         return 0.0
 
     def check_rubric(self, rubric: Rubric) -> None:
+        from ..embedded.measures import MEASURES
+
         # If it measures some of the criteria, the scores for the others will be missing.
-        if not set(rubric.criteria) & set(measured_criteria()):
+        if not set(rubric.criteria) & set(MEASURES):
             raise ConfigError(
                 "the embedded judge has no measure for any of the criteria ({criteria}); choose a language model "
                 "with --judge-model (judge_model=…)",
                 criteria=listed(rubric.criteria),
             )
 
-    async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
+    async def _send(self, request: ModelRequest, gate: RunGate) -> Completion:
         return await event_loop.in_thread(self._reply, request)  # type: ignore[no-any-return]
 
     def _reply(self, request: ModelRequest) -> Completion:

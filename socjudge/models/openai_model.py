@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 import math
-import os
 import re
 import weakref
 from collections.abc import Iterator, Mapping, Set
@@ -28,7 +26,7 @@ from . import event_loop
 from .connections import open_client
 from .endings import MAKER, ended_line
 from .gate import TIMEOUT_S, CallSettings, RunGate
-from .pacing import PacedModel, Retryable, get_account
+from .pacing import Model, Retryable, get_account
 from .prices import count_bytes, most_usd_of, usage_of
 
 CONNECT_S = 30.0  # seconds of the wait for a reply
@@ -63,25 +61,15 @@ _REQUEST_ID: ContextVar[str] = ContextVar("_REQUEST_ID", default="")  # the id o
 _AT_MOST = re.compile(r"(?:at most|less than or equal to|<=|maximum (?:value )?(?:of|is|allowed))\D{0,12}(\d+)", re.I)
 
 
-_INHERITED: list[Any] = []  # in a fork: the parent's clients, whose connections must not be closed here
-
-
-def _close(client: Any, pid: int) -> None:
+def _close(client: Any) -> None:
     """Close the connections of a model object that is gone, in the event loop that made them."""
-    if pid != os.getpid():
-        _INHERITED.append(client)
-        return
     with contextlib.suppress(Exception):
         closing = event_loop.start(client.close())
         if asyncio._get_running_loop() is None:  # a loop that waited here would stand still
             closing.result(timeout=2)
 
 
-# suggested if a name looks like a misspelling of one
-_COMMON_NAMES = ("auto", "gpt-4o", "gpt-4o-mini", "gpt-4.1", "gpt-4.1-mini", "gpt-5", "gpt-5-mini")
-
-
-class OpenAIModel(PacedModel):
+class OpenAIModel(Model):
     """Call a model behind an OpenAI-compatible chat-completions endpoint. It holds a key, so it cannot be pickled.
     A parameter that the service refuses is left out or replaced, because newer models refuse what older ones need."""
 
@@ -94,15 +82,10 @@ class OpenAIModel(PacedModel):
                 "such as gpt-4o-mini"
             )
         if not api_key and not base_url:
-            near = difflib.get_close_matches(name, ("offline", *_COMMON_NAMES), n=1, cutoff=0.7)
-            hint = say(". Did you mean '{name}'?", name=near[0]) if near and near[0] != name else ""
             raise ConfigError(
-                say(
-                    "model '{name}' needs a key and OPENAI_API_KEY is not set: export OPENAI_API_KEY=…, or set "
-                    "OPENAI_BASE_URL for a server of your own, or use the model 'offline', which needs none",
-                    name=name,
-                )
-                + hint
+                "model '{name}' needs a key and OPENAI_API_KEY is not set: export OPENAI_API_KEY=…, or set "
+                "OPENAI_BASE_URL for a server of your own, or use the model 'offline', which needs none",
+                name=name,
             )
         if not re.fullmatch("[!-~]*", api_key):
             raise ConfigError("OPENAI_API_KEY holds characters that no key has; copy it again")
@@ -113,13 +96,19 @@ class OpenAIModel(PacedModel):
                 "OPENAI_BASE_URL may hold no user name or password (…@); take it out, and put the key into "
                 "OPENAI_API_KEY"
             )
+        import openai
+
         at = show_url(base_url)
         self.service = MAKER if not base_url or at == f"https://{MAKER}/v1" else at
         self.address = self.service
         self.settings = hash_query(base_url) or "default"
         self._timeout_s = timeout_s  # replaces the run's
-        self._base_url, self._api_key = base_url, api_key
-        self._connect()
+        self._base_url = base_url
+        self._client = openai.AsyncOpenAI(
+            api_key=api_key or "none", base_url=base_url or None, max_retries=0,
+            timeout=_timeout(TIMEOUT_S), http_client=open_client(_check_response),
+        )  # fmt: skip
+        weakref.finalize(self, _close, self._client)
         # Other servers know max_tokens, and some ignore max_completion_tokens and write without end. OpenAI's models
         # refuse max_tokens.
         host = self._client.base_url.host
@@ -127,24 +116,9 @@ class OpenAIModel(PacedModel):
         self._most_output_tokens = math.inf
         self.own_name = name  # the name that the service knows
         keys = [api_key, *path_tokens(base_url)]
-        super().__init__(name, say("{model} at {service}", model=name, service=self.service), self._account, keys)
-        self._refused: set[str] = set()  # parameters that are left out or replaced from then on
-
-    def _connect(self) -> None:
-        """Make the SDK's client and the `Account`. A forked process needs its own."""
-        import openai
-
-        self._pid = os.getpid()
-        self._client = openai.AsyncOpenAI(
-            api_key=self._api_key or "none", base_url=self._base_url or None, max_retries=0,
-            timeout=_timeout(TIMEOUT_S), http_client=open_client(_check_response),
-        )  # fmt: skip
-        self._account = get_account(str(self._client.base_url), self._api_key)
-        weakref.finalize(self, _close, self._client, self._pid)
-
-    def _reconnect(self) -> None:
-        _INHERITED.append(self._client)
-        self._connect()
+        account = get_account(str(self._client.base_url), api_key)
+        super().__init__(name, say("{model} at {service}", model=name, service=self.service), account, keys)
+        self._left_out: set[str] = set()  # parameters that are left out or replaced from then on
 
     async def check_name(self) -> None:
         """Raise ConfigError if the service reports that it does not have this model. The check costs nothing."""
@@ -174,7 +148,7 @@ class OpenAIModel(PacedModel):
         """Return the most that one call can cost in US dollars. Return None if the price is unknown."""
         return most_usd_of(self.own_name, self.as_billed(request), self.address)
 
-    async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
+    async def _send(self, request: ModelRequest, gate: RunGate) -> Completion:
         import openai
 
         learned: set[str] = set()
@@ -184,7 +158,7 @@ class OpenAIModel(PacedModel):
             while True:
                 body, response = self._body(request, learned, limit), None
                 try:
-                    response = await self._post(body, run.settings)
+                    response = await self._post(body, gate.settings)
                     _check_error(response)
                     completion = self.read(response, request)
                     self.check_reply(completion, response.get("id"), request)
@@ -192,7 +166,7 @@ class OpenAIModel(PacedModel):
                 except openai.APIStatusError as error:
                     told = read_error(error)
                     if error.status_code in (400, 422) and told.rejects_output:
-                        self._refused |= learned
+                        self._left_out |= learned
                         return self.rejected(told, request)
                     if error.status_code not in (400, 422, 500):
                         raise self._status_error(error, told) from None
@@ -205,7 +179,7 @@ class OpenAIModel(PacedModel):
                         raise self._status_error(error, told) from None
                     continue
                 except openai.APIConnectionError as error:
-                    raise self._connection_error(error, run.settings) from None
+                    raise self._connection_error(error, gate.settings) from None
                 except (openai.APIError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
                     told = Told("") if isinstance(response, dict) and "choices" in response else read_body(response)
                     why = self.redact(told.words or f"{type(error).__name__}: {error}")[:200]
@@ -217,12 +191,12 @@ class OpenAIModel(PacedModel):
                         ),
                         may_be_billed=True,
                     ) from None
-                self._refused |= learned
-                if completion.usage.output_tokens > limit + 64 and not self._refused.intersection(_LIMITS):
-                    self._refused |= body.keys() & set(_LIMITS)  # the server ignores this parameter
+                self._left_out |= learned
+                if completion.usage.output_tokens > limit + 64 and not self._left_out.intersection(_LIMITS):
+                    self._left_out |= body.keys() & set(_LIMITS)  # the server ignores this parameter
                 return completion
         except Retryable:
-            self._refused |= learned  # but if the request is refused even so, the cause is unknown
+            self._left_out |= learned  # but if the request is refused even so, the cause is unknown
             raise
 
     async def _post(self, body: Mapping[str, Any], settings: CallSettings) -> Any:
@@ -298,7 +272,7 @@ class OpenAIModel(PacedModel):
     def _body(
         self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
     ) -> dict[str, Any]:
-        refused = self._refused | refused
+        refused = self._left_out | refused
         parameters: dict[str, Any] = {}
         if "temperature" not in refused:
             parameters["temperature"] = 0

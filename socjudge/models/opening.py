@@ -17,62 +17,24 @@ import functools
 import inspect
 import os
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal
 from urllib.request import getproxies
 
-from .. import constants
 from ..base.messages import aside, say
 from ..base.redact import redact, show_url
 from ..errors import ConfigError
-from ..records import Completion, ModelRequest, Rubric
 from ..settings import open_project
 from .decision_model import DecisionModel, split_name
-from .gate import RunGate
 from .langchain_model import LangChainModel, init_langchain_model
 from .openai_model import OpenAIModel
 from .own_object import ForeignModel
+from .pacing import Model as Model
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 OFFLINE = "offline"
 Task = Literal["answer", "judge"]
-
-
-class Model(Protocol):
-    """Define what a model must offer in order to reply to requests. `open_model` returns such an object."""
-
-    # What `PacedModel` says of these.
-    name: str  # the requested name, for the log
-    where: str
-    service: str
-    address: str
-    settings: str
-    is_lexical: bool
-
-    def complete(self, request: ModelRequest) -> Completion:
-        """Return the reply. ConfigError if the user must change something, ProviderError after the last retry."""
-        ...
-
-    async def complete_async(self, request: ModelRequest, run: RunGate) -> Completion:
-        """Return the reply to a request of a run, in the background event loop. `PacedModel` provides this method."""
-        ...
-
-    async def check_name(self) -> None:
-        """Raise ConfigError if the service reports that it does not have this model. The check costs nothing."""
-        ...
-
-    def check_rubric(self, rubric: Rubric) -> None:
-        """Raise ConfigError if this model cannot judge by this rubric."""
-        ...
-
-    def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost. None if the price is unknown, 0 for a model without a service."""
-        ...
-
-    def reserve_usd(self, request: ModelRequest, run: RunGate) -> float | None:
-        """Return the same by the dearest of this model and all that have answered in the run. `PacedModel` provides it."""
-        ...
 
 
 def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "judge") -> Model:
@@ -85,13 +47,6 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
             "{url} is the address of something that answers by itself, no model; describe it as "
             '[assistants.bot] in socjudge.toml (socjudge init . --assistant {url}) and give answers="bot"',
             url=show_url(model),
-        )
-    if (former := constants.PROJECT_DIR / "prices.toml").exists():
-        raise ConfigError(
-            '{path}: prices stand in {file} now. Move each model\'s lines there, below [prices."MODEL"], and remove this '
-            "file",
-            path=former,
-            file=constants.PROJECT_MARK,
         )
     if model == "auto":
         model = resolve_auto(task)
@@ -108,12 +63,6 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
             model=model,
         )
     levels, name = split_name(model) or (0, model)
-    if levels and task == "answer":
-        raise ConfigError(
-            "{model} only judges and writes no text; use it as judge_model (--judge-model), and another "
-            "model for the answers",
-            model=model,
-        )
     prefix, colon, rest = name.partition(":")
     if colon and not levels and (chat_model := init_langchain_model(prefix, rest)) is not None:
         return LangChainModel(chat_model, model)
@@ -122,17 +71,15 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
 
 
 def _open_object(model: object, task: Task) -> Model:
-    if isinstance(model, type):
-        raise ConfigError("{name} is a class; pass an object of it, such as {name}(…)", name=model.__name__)
     if isinstance(model, (list, tuple)):
         raise ConfigError(
             "judge_model takes one judge; run with the first, and have the others judge the same answers: "
             'for judge in judges: sj.rejudge(run, judge_model=judge) (docs/reference.md, "Several judges '
             'under one cap")',
         )
-    if hasattr(model, "complete_async") and hasattr(model, "most_usd"):  # already open
-        return cast(Model, model)
-    if hasattr(model, "complete"):  # an object of your own
+    if isinstance(model, Model):  # already open
+        return model
+    if hasattr(model, "complete") and not isinstance(model, type):  # an object of your own
         return ForeignModel(model)
     kind = type(model).__name__
     # a function or a LangChain chain answers without socjudge's prompt
@@ -143,18 +90,12 @@ def _open_object(model: object, task: Task) -> Model:
             "prompt and warnings",
             found=getattr(model, "__name__", kind),
         )
-    if hasattr(model, "invoke"):
-        from langchain_core.language_models import BaseLLM
-
-        if isinstance(model, BaseLLM):
-            raise ConfigError(
-                "{name} is a completion model, which continues a text; pass a chat model of the same "
-                "provider, such as ChatOpenAI instead of OpenAI",
-                name=kind,
-            )
+    if hasattr(model, "invoke") and not isinstance(model, type):
         return LangChainModel(model)
     raise ConfigError(
-        "{found} is no model; pass a name such as 'offline', or a LangChain chat model", found=f"{model!r:.80}"
+        "{found} is no model; pass a name such as 'offline', a LangChain chat model, or an object with a method "
+        "`complete(request)`",
+        found=f"{model!r:.80}",
     )
 
 

@@ -16,13 +16,13 @@ from ..records import Completion, ModelRequest
 from . import event_loop
 from .client_errors import failure_of
 from .gate import RunGate
-from .pacing import Account, PacedModel, Retryable
+from .pacing import Account, Model, Retryable
 from .prices import most_usd_of, usage_of
 
 OBJECT = "object"  # the service of an object that names none
 
 
-class ForeignModel(PacedModel):
+class ForeignModel(Model):
     """Call any object that has a method `complete(request)`, in a thread, and again after a temporary error.
     A run resumes only if it has `settings`: text or plain values that differ between versions of the object."""
 
@@ -39,7 +39,7 @@ class ForeignModel(PacedModel):
         most: float | None = own(request) if own else most_usd_of(self.name, request, self.address)
         return most
 
-    async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
+    async def _send(self, request: ModelRequest, gate: RunGate) -> Completion:
         return await event_loop.in_thread(self._complete, request)  # type: ignore[no-any-return]
 
     def _complete(self, request: ModelRequest) -> Completion:

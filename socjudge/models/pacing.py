@@ -1,12 +1,11 @@
 """Send a call: wait for the account's pace, retry what may pass, give up in words. The run's cap and stop are in `gate`.
 
-All of this runs in the background event loop, so nothing here needs a lock. A model that is sent so extends `PacedModel`.
+All of this runs in the background event loop, so nothing here needs a lock. A model that is sent so extends `Model`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, replace
@@ -64,21 +63,21 @@ class Account:
         self._changed = asyncio.Event()
         self.is_refusing = False  # whether the service refused the last call, so that calls wait
 
-    async def enter(self, run: RunGate) -> Sent:
+    async def enter(self, gate: RunGate) -> Sent:
         """Wait until the service takes a call of this run. If the run must stop while the call waits, its reason for
         stopping is raised."""
         async with self._door:
-            run.check()
+            gate.check()
             while self.pace.in_flight >= (places := self.pace.places):
-                run.limit = places
+                gate.limit = places
                 self._changed.clear()
                 await self._changed.wait()
-                run.check()
+                gate.check()
             loop = asyncio.get_running_loop()
             while (pause := self.pace.next_at - loop.time()) > 0:
                 await asyncio.sleep(min(pause, LOOK_S))
-                run.check()
-            run.limit = places
+                gate.check()
+            gate.limit = places
             return self.pace.send(loop.time())
 
     def end(self, sent: Sent, found: Completion | Retryable | None, timeout_s: float) -> None:
@@ -96,12 +95,22 @@ class Account:
         self._changed.set()
 
 
-_accounts: dict[tuple[str, str, int], Account] = {}
+_accounts: dict[tuple[str, str], Account] = {}
 
 
 def get_account(base_url: str, api_key: str) -> Account:
     """Return the `Account` that all models in this process share if they use this key at this address."""
-    return _accounts.setdefault((base_url, api_key, os.getpid()), Account())
+    return _accounts.setdefault((base_url, api_key), Account())
+
+
+# What a failed try means. If the service asks for a wait that is longer than MAX_WAIT_S, the call is given up at once.
+#
+#   failure                                          next try                           given up after
+#   refused (429), with a wait that was asked for    after that wait                    MAX_REFUSALS
+#   refused (429), without                           after a backoff, which is short    MAX_REFUSALS
+#                                                    while others are accepted
+#   unavailable, by an account that worked before    after MAX_BRIDGE_S at most         `patience_s` of the run
+#   any other                                        after a backoff, or as asked for   MAX_TRIES
 
 
 async def send_with_retries(
@@ -109,7 +118,7 @@ async def send_with_retries(
     *,
     what: str,  # the service's name in errors
     account: Account,
-    run: RunGate | None = None,
+    gate: RunGate | None = None,
     most_usd: Callable[[], float | None] = lambda: 0.0,  # of one try, by what the run has seen so far
     # what an answered try counts in the budget
     counted_usd: Callable[[Completion], float | None] = lambda completion: completion.usage.cost_usd,
@@ -117,13 +126,13 @@ async def send_with_retries(
 ) -> Completion:
     """Call `send` until it returns a completion. Return the completion with the causes of the retries.
     ProviderError if the last try fails too, or if the service asks for a wait that is too long."""
-    run = run or RunGate()
+    gate = gate or RunGate()
     causes: list[str] = []
     lost = refusals = backoffs = 0
     failing_since = 0.0
     try:
         while True:
-            found = await _try(send, account, run, most_usd, counted_usd, timeout_s or run.settings.timeout_s)
+            found = await _try(send, account, gate, most_usd, counted_usd, timeout_s or gate.settings.timeout_s)
             if found is None:
                 continue
             if isinstance(found, Completion):
@@ -131,31 +140,17 @@ async def send_with_retries(
                 return replace(found, retries=tuple(causes), usage=usage) if causes else found
             failure, now = found, asyncio.get_running_loop().time()
             if not causes:
-                run.in_trouble += 1
+                gate.in_trouble += 1
                 failing_since = now
             causes.append(str(failure))
-            run.retries, run.cause = run.retries + 1, str(failure)
+            gate.retries, gate.cause = gate.retries + 1, str(failure)
             lost += failure.may_be_billed
             refusals += failure.refused
-            wait_s = failure.retry_after_s
-            if wait_s is not None and wait_s > MAX_WAIT_S:
-                raise _given_up(
-                    say(
-                        "{what}: {failure}; it asks to wait {seconds:.0f} s, try again then",
-                        what=what,
-                        failure=failure,
-                        seconds=wait_s,
-                    ),
-                    lost,
-                )
-            bridging = failure.down and account.pace.worked and now - failing_since < run.settings.patience_s
-            if not bridging and (len(causes) - refusals >= MAX_TRIES or refusals >= MAX_REFUSALS):
-                last = say("last with: {cause}", cause=failure)
-                error = _given_up(
-                    say("{what}: failed {count} times, {last}", what=what, count=len(causes), last=last), lost
-                )
-                error.unreachable = failure.unreachable
-                raise error
+            wait_s = failure.retry_after_s or 0.0
+            bridging = failure.down and account.pace.worked and now - failing_since < gate.settings.patience_s
+            is_last = not bridging and (len(causes) - refusals >= MAX_TRIES or refusals >= MAX_REFUSALS)
+            if is_last or wait_s > MAX_WAIT_S:
+                raise _given_up(what, failure, len(causes), lost)
             if not wait_s:  # also for 0, because ten calls without a pause help nobody
                 longest = MAX_BRIDGE_S if failure.down else MAX_BACKOFF_S
                 backoffs += 1  # a wait that the service asked for does not mean that the service is broken
@@ -163,30 +158,30 @@ async def send_with_retries(
                 doubled = min(backoffs, account.pace.in_a_row if failure.refused else 20)
                 wait_s = random.uniform(0, min(BACKOFF_S * 2**doubled, longest))
             else:
-                run.on_wait()
-            await run.sleep(wait_s)
+                gate.on_wait()
+            await gate.sleep(wait_s)
     finally:
-        run.in_trouble -= bool(causes)
+        gate.in_trouble -= bool(causes)
 
 
 async def _try(
     send: Callable[[], Awaitable[Completion]],
     account: Account,
-    run: RunGate,
+    gate: RunGate,
     most_usd: Callable[[], float | None],
     counted_usd: Callable[[Completion], float | None],
     timeout_s: float,
 ) -> Completion | Retryable | None:
     """Call `send` once, when the run and the account allow it. In any case, add the cost to the budget.
     None: nothing was sent, because a dearer model has answered meanwhile, and more must be reserved."""
-    reserve = await run.enter(most_usd)
+    reserve = await gate.enter(most_usd)
     cost: float | None = 0.0  # for an error that is not retried: the request was refused, not processed
     found: Completion | Retryable | None = None
     try:
-        sent = await account.enter(run)
+        sent = await account.enter(gate)
         try:
-            run.check()
-            if not run.send(reserve, most_usd):
+            gate.check()
+            if not gate.send(reserve, most_usd):
                 return None
             started = perf_counter()
             found = replace(await send(), seconds=perf_counter() - started)
@@ -203,17 +198,22 @@ async def _try(
         finally:
             account.end(sent, found, timeout_s)
     finally:
-        run.leave(reserve, most_usd() if cost is None else cost)
+        gate.leave(reserve, most_usd() if cost is None else cost)
     return found
 
 
-def _given_up(message: str, lost_calls: int) -> ProviderError:
-    error = ProviderError(message)
-    error.lost_calls, error.gave_up = lost_calls, True
+def _given_up(what: str, last: Retryable, count: int, lost_calls: int) -> ProviderError:
+    wait_s = last.retry_after_s or 0.0
+    if wait_s > MAX_WAIT_S:
+        sentence = "{what}: {failure}; it asks to wait {seconds:.0f} s, try again then"
+    else:
+        sentence = "{what}: failed {count} times, last with: {failure}"
+    error = ProviderError(sentence, what=what, failure=last, count=count, seconds=wait_s)
+    error.lost_calls, error.gave_up, error.unreachable = lost_calls, True, last.unreachable
     return error
 
 
-class PacedModel:
+class Model:
     """Call a model with retries, at a pace that its service accepts, and remove keys from its texts.
     Each kind of model extends this class, and provides `_send` (one try) and `most_usd`."""
 
@@ -227,8 +227,7 @@ class PacedModel:
 
     def __init__(self, name: str, where: str, account: Account, keys: Iterable[str] = ()) -> None:
         self.name, self.where = name, where
-        self._account, self._pid = account, os.getpid()
-        self._keys = tuple(keys)
+        self._account, self._keys = account, tuple(keys)
 
     @property
     def is_refused(self) -> bool:
@@ -239,32 +238,27 @@ class PacedModel:
         """Return the reply to a request (see `opening.Model.complete`)."""
         return event_loop.wait(self.complete_async(request))
 
-    async def complete_async(self, request: ModelRequest, run: RunGate | None = None) -> Completion:
+    async def complete_async(self, request: ModelRequest, gate: RunGate | None = None) -> Completion:
         """Return the reply to a request of a run. Call this in the background event loop.
-        If `run` is None, no limit of a run applies: no budget, no stop signal, no limit on concurrent calls."""
-        run = run or RunGate()
-        request = run.settings.fit(request)
-        if self._pid != os.getpid():
-            self._reconnect()
+        If `gate` is None, no limit of a run applies: no budget, no stop signal, no limit on concurrent calls."""
+        gate = gate or RunGate()
+        request = gate.settings.fit(request)
 
         def counted_usd(completion: Completion) -> float | None:
-            run.models[request.task].add(completion.model)
+            gate.models[request.task].add(completion.model)
             # A cost of 0 is only believed for a call that can cost nothing.
             return dearest_usd(completion.usage, self.name, completion.model) or None
 
         return await send_with_retries(
-            lambda: self._send(request, run), what=self.where, account=self._account, run=run,
-            most_usd=lambda: self.reserve_usd(request, run), counted_usd=counted_usd, timeout_s=self._timeout_s,
+            lambda: self._send(request, gate), what=self.where, account=self._account, gate=gate,
+            most_usd=lambda: self.reserve_usd(request, gate), counted_usd=counted_usd, timeout_s=self._timeout_s,
         )  # fmt: skip
 
-    def _reconnect(self) -> None:
-        """Make connections of a forked process's own."""
-
-    def reserve_usd(self, request: ModelRequest, run: RunGate) -> float | None:
+    def reserve_usd(self, request: ModelRequest, gate: RunGate) -> float | None:
         """Return the most that one call can cost if it is answered, and billed, as the model that was asked for or as
         any model that has answered in this run."""
         billed = self.as_billed(request)
-        prices = [self.most_usd(request), *(most_usd_of(name, billed) for name in run.models[request.task])]
+        prices = [self.most_usd(request), *(most_usd_of(name, billed) for name in gate.models[request.task])]
         return max((usd for usd in prices if usd is not None), default=None)
 
     async def check_name(self) -> None:
@@ -281,7 +275,7 @@ class PacedModel:
         """Return the most that one call can cost in US dollars. Return None if unknown."""
         raise NotImplementedError
 
-    async def _send(self, request: ModelRequest, run: RunGate) -> Completion:
+    async def _send(self, request: ModelRequest, gate: RunGate) -> Completion:
         """Send the request once and return the reply. Raises Retryable if another try may help."""
         raise NotImplementedError
 

@@ -113,15 +113,14 @@ def _list_price(model: str, seller: str | None, input_tokens: int, output_tokens
 @functools.lru_cache(maxsize=256)
 def _prices_per_token(model: str, seller: str | None, quarter: int) -> tuple[bool, tuple[Decimal, Decimal] | None]:
     """Return whether the list prices have the model, and its prices of one token of input and of output."""
-    lengths = (1_000, 150_000, 1_000_000)
-    inward = [_look_up(model, seller, length, 0) for length in lengths]
-    outward = [_look_up(model, seller, 0, length) for length in lengths]
-    if inward[0] is None:
+    if _look_up(model, seller, 1_000, 0) is None:
         return False, None
-    units = [{(price or 0) / length for price, length in zip(side, lengths, strict=True)} for side in (inward, outward)]
-    if any(len(prices) > 1 for prices in units):  # the prices depend on the length of the text
+    lengths = (1_000, 150_000, 1_000_000)
+    inward = {Decimal(_look_up(model, seller, length, 0) or 0) / length for length in lengths}
+    outward = {Decimal(_look_up(model, seller, 0, length) or 0) / length for length in lengths}
+    if len(inward) > 1 or len(outward) > 1:  # the prices depend on the length of the text
         return True, None
-    return True, (Decimal(units[0].pop()), Decimal(units[1].pop()))
+    return True, (inward.pop(), outward.pop())
 
 
 def _look_up(model: str, seller: str | None, input_tokens: int, output_tokens: int) -> Decimal | None:

@@ -18,6 +18,7 @@ from ..models.listing import list_models
 from ..records import EvaluationRun, RunOptions
 from ..runs.estimate import unpriced
 from ..runs.forecast import RunPlan, foresee
+from ..runs.given_answers import open_answers
 from ..runs.load import load_stored
 from ..runs.plan import Plan, plan_answers, plan_rejudging
 from ..settings import open_project
@@ -249,8 +250,9 @@ class RunPanel(WorkPanel):
         }  # fmt: skip
         if chosen and not chosen.startswith(OWN):
             return plan_rejudging(load_stored(Path(chosen)), **judging)
+        questions = load_eval_dataset(self.dataset.value)
         return plan_answers(
-            load_eval_dataset(self.dataset.value), answers=chosen.removeprefix(OWN) or None,
+            questions, answers=open_answers(chosen.removeprefix(OWN) or None, questions),
             index=find_index(self.runbooks, index_dir=self.index_dir), k=self.k.value,
             assistant_model=self.assistant_model.value.strip(), assistant_prompt=self.assistant_prompt.value,
             answer_repeats=self.answer_repeats.value, rubric=open_project().rubric, **judging,

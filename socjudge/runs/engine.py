@@ -9,24 +9,24 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import deque
-from collections.abc import Awaitable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import replace
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..answering.assistant import prepare_answer
 from ..answering.own_assistant import Assistant
 from ..base.missing_scores import outcome_of, span_of
 from ..base.pass_rule import run_rule
 from ..base.redact import surprise_text
-from ..errors import ConfigError, ProviderError, RequestRefused, RunStopped, SocJudgeError, UnexpectedError
+from ..errors import ConfigError, RequestRefused, RunStopped, SocJudgeError, UnexpectedError
 from ..judging.asking import keeping
 from ..judging.judge import failed_evaluation, judge_answer
 from ..models import event_loop
 from ..models.gate import RunGate
 from ..models.opening import Model
-from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest
+from ..records import AssistantAnswer, Completion, EvaluationResult, ModelRequest
 from .executor import ask_through
 from .failures import Failures, Who
 from .journal import Journal
@@ -48,17 +48,18 @@ class Engine:
         max_failures: int,
         executor: Executor | None = None,
     ) -> None:
-        self._n_samples, self._sample_at, self._plan = plan.n_samples, plan.sample_at, plan
-        self._journal, self._gate = journal, gate
-        self._executor = executor
+        self._plan, self._journal, self._gate, self._executor = plan, journal, gate, executor
         self.n_left = plan.total - journal.n_done  # judgements still to come
-        replied: dict[Who, bool] = {"judge": bool(journal.n_done or journal.unread), "assistant": bool(journal.answers)}
+        replied: dict[Who, bool] = {
+            "judge": bool(journal.n_done or journal.unparsable),
+            "assistant": bool(journal.answers),
+        }
         self.failures = Failures(
             max_failures, replied, journal.n_done > 0,
             judge=plan.judge.name, own=plan.own.name if plan.own else "", criterion=plan.rubric.criteria[0],
         )  # fmt: skip
-        told = (answer["assistant"].get("version") for answer in journal.answers.values())
-        self._version = next(filter(None, told), "") if plan.own is not None else ""
+        versions = (answer.version for answer in journal.answers.values())
+        self._version = next(filter(None, versions), "") if plan.own is not None else ""
         self._uncounted: deque[EvaluationResult] = deque()
 
     async def run(self, max_concurrency: int) -> None:
@@ -66,13 +67,13 @@ class Engine:
         If the run ends early, the error that ended it is in `RunGate.reason`."""
         # Samples that failed in an earlier session come last.
         refused = {sample for sample, _ in self._journal.again}
-        new = (i for i in range(self._n_samples) if i not in refused)
+        new = (i for i in range(len(self._plan.samples)) if i not in refused)
         todo = (i for i in chain(new, sorted(refused)) if self._missing(i))
         # One answer at a time until one has been judged: a judge that cannot be called then costs only one answer.
         if self._plan.assistant is not None:
             while not self.failures.worked and self._gate.reason is None and (first := next(todo, None)) is not None:
                 await self._judge_sample(first)
-        count = min(max_concurrency, self._n_samples)
+        count = min(max_concurrency, len(self._plan.samples))
         more: list[asyncio.Task[None]] = []
 
         def add_worker() -> None:
@@ -104,68 +105,64 @@ class Engine:
         return [repeat for repeat in range(self._plan.judge_repeats) if not self._journal.is_done(i, repeat)]
 
     async def _judge_sample(self, i: int) -> None:
-        sample, repeats = self._sample_at(i), self._missing(i)
-        answer = sample.stored or self._journal.answer(i)
+        sample, repeats = self._plan.samples[i], self._missing(i)
+        answer = sample.stored or self._journal.answers.get(i)
         if answer is None:
-            answer = await self._or_failed(i, sample, None, repeats, self._answer(sample))
+            answer = await self._or_failed(i, None, repeats, lambda: self._answer(sample))
             if answer is None:
                 return
             self.failures.answered()
             self._keep(answer, i)
         if answer.is_empty:
-            silence = RequestRefused(
-                "the assistant gave an empty answer, so there is nothing to judge; see what it returns for this question"
-            )
+            silence = "the assistant gave an empty answer, so there is nothing to judge; see what it returns for this question"
             self.failures.worked = True
-            self._add_failed(i, sample, answer, repeats, silence)
+            self._fail(i, answer, repeats, RequestRefused(silence, about_content=True))
             return
-        await asyncio.gather(*(self._judge(i, sample, answer, repeat) for repeat in repeats))
+        await asyncio.gather(*(self._judge(i, answer, repeat) for repeat in repeats))
 
-    async def _judge(self, i: int, sample: Sample, answer: AssistantAnswer, repeat: int) -> None:
-        evaluation = await self._or_failed(i, sample, answer, [repeat], self._evaluation(i, sample, answer, repeat))
+    async def _judge(self, i: int, answer: AssistantAnswer, repeat: int) -> None:
+        plan, sample = self._plan, self._plan.samples[i]
+        ask = keeping(
+            lambda request: self._ask(plan.judge, request),
+            self._journal.unparsable.get((i, repeat), ()),
+            lambda reply: self._keep(reply, i, repeat),
+        )
+        evaluation = await self._or_failed(
+            i, answer, [repeat],
+            lambda: judge_answer(sample.question, answer, prompt=plan.judge_prompt, rubric=plan.rubric, ask=ask),
+        )  # fmt: skip
         if evaluation is None:
-            return
-        if evaluation.status == "failed":  # after replies that could not be parsed, which the journal has
-            self._fail(i, sample, answer, [repeat], ProviderError(evaluation.error))
             return
         self._add(i, EvaluationResult(sample.question, answer, evaluation, sample.answer_repeat, repeat))
         if reason := self.failures.judged(evaluation.status, evaluation.error, self.n_left):
             self._gate.stop(reason)
 
     async def _or_failed(
-        self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], work: Coroutine[Any, Any, T]
+        self, i: int, answer: AssistantAnswer | None, repeats: list[int], work: Callable[[], Awaitable[T]]
     ) -> T | None:
         """Return the result of `work`, a request for an answer (`answer` is None) or a judgement. None if it failed."""
         try:
-            return await work
+            return await work()
         except RunStopped:
             pass  # it is not done, so it is left for the next session
         except SocJudgeError as error:
-            self._fail(i, sample, answer, repeats, error)
+            self._fail(i, answer, repeats, error)
         except Exception as surprise:  # a bug in one row must not cost the others what they paid for
-            self._fail(i, sample, answer, repeats, UnexpectedError(surprise_text(surprise)))
+            self._fail(i, answer, repeats, UnexpectedError(surprise_text(surprise)))
         return None
 
-    def _fail(
-        self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
-    ) -> None:
+    def _fail(self, i: int, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError) -> None:
         who: Who = "assistant" if answer is None else "judge"
         is_old = all(self._journal.before(i, repeat)[0] == "failed" for repeat in repeats)
         if self.failures.has_row(error, who):
-            self._add_failed(i, sample, answer, repeats, error)
+            sample = self._plan.samples[i]
+            evaluation = failed_evaluation(error, model=self._plan.judge.name, criteria=self._plan.rubric.criteria)
+            answered = answer or AssistantAnswer(sample.question.question, "")
+            for repeat in repeats:
+                self._add(i, EvaluationResult(sample.question, answered, evaluation, sample.answer_repeat, repeat))
         reason = self.failures.count(error, who, n=len(repeats), is_old=is_old, n_left=self.n_left)
         if reason is not None:
             self._gate.stop(reason)
-
-    def _add_failed(
-        self, i: int, sample: Sample, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError
-    ) -> None:
-        for repeat in repeats:
-            evaluation = failed_evaluation(error, model=self._plan.judge.name, criteria=self._plan.rubric.criteria)
-            answered = answer or AssistantAnswer(sample.question.question, "")
-            self._add(i, EvaluationResult(sample.question, answered, evaluation, sample.answer_repeat, repeat))
-
-    # -- the two kinds of work
 
     async def _answer(self, sample: Sample) -> AssistantAnswer:
         plan = self._plan
@@ -194,15 +191,6 @@ class Engine:
             )
         self._version = answer.version or self._version
         return answer
-
-    async def _evaluation(self, i: int, sample: Sample, answer: AssistantAnswer, repeat: int) -> Evaluation:
-        ask = keeping(
-            lambda request: self._ask(self._plan.judge, request),
-            self._journal.replies(i, repeat),
-            lambda reply: self._keep(reply, i, repeat),
-        )
-        prompt, rubric = self._plan.judge_prompt, self._plan.rubric
-        return await judge_answer(sample.question, answer, prompt=prompt, rubric=rubric, ask=ask)
 
     def _ask(self, model: Model, request: ModelRequest) -> Awaitable[Completion]:
         if self._executor is None:

@@ -57,7 +57,7 @@ def estimate_plan(plan: Plan) -> Estimate:
     context = _GUIDE_TOKENS + _PASSAGE_TOKENS * plan.k
     answering = 0 if plan.assistant_prompt is None else estimate_tokens(plan.assistant_prompt.text) + context
     judge_in, answer_in = list[int](), list[int]()
-    for sample in map(plan.sample_at, range(plan.n_samples)):
+    for sample in plan.samples:
         question, stored = sample.question, sample.stored
         if stored is not None and stored.is_empty:
             continue  # there is nothing to judge

@@ -110,11 +110,6 @@ def run_remote_call(call: RemoteCall) -> Outcome:
     """Make the call on a worker. An error is returned: an executor would print it, or make the call again."""
     gate = RunGate(budget=call.most_usd, settings=call.settings)
     try:
-        if event_loop.is_forked():
-            raise ConfigError(
-                "the executor forks processes, which then share half of this one's connections and threads; "
-                'use ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))'
-            )
         return event_loop.wait(_open_checked(call.model, call.terms).complete_async(call.request, gate)), gate.spent_usd
     except ConfigError as problem:
         error: SocJudgeError = ConfigError(

@@ -12,6 +12,21 @@ Who = Literal["assistant", "judge"]
 MAX_UNREADABLE = 5
 
 
+# What a failure means (`has_row`, `count`):
+#
+#   failure                                          row without scores   ends the run
+#   NoAnswer, by your own assistant                  yes                  after `most` in a row
+#   refused for its content                          yes                  never
+#   refused, by one who answered other requests      yes                  never
+#   refused, by one who never answered               no                   at once
+#   ConfigError of one request, by one who answered  yes                  after `most` in a row; never if it is old
+#   any other ConfigError                            no                   at once
+#   a bug (UnexpectedError)                          yes                  after `most` in a row
+#   the service failed                               no, asked again      after `most` in a row
+#   the service failed, and nothing worked so far,
+#   or no connection could be made                   no, asked again      at once
+
+
 @dataclass
 class Failures:
     """Count the failures of a session. `has_answered` says who has ever answered, also in earlier sessions: a refusal by
@@ -61,7 +76,7 @@ class Failures:
         request the service failed to serve has none, so that a resumed run requests it again like a new one."""
         if isinstance(error, ConfigError):
             return error.of_one and self.has_answered[who]
-        if isinstance(error, RequestRefused):  # of one who never replied, it may be a refusal of all questions
+        if isinstance(error, RequestRefused):
             return error.about_content or self.has_answered[who]
         return isinstance(error, UnexpectedError)
 
@@ -70,28 +85,27 @@ class Failures:
     ) -> SocJudgeError | None:
         """Count a failure that leaves `n` judgements without scores. Return why the run must end, or None.
         is_old: the same question failed in an earlier session. Such questions come last, one after the other."""
-        ends = n_left > 0
         if isinstance(error, NoAnswer):
             self._unanswered += not is_old or not self.has_answered["assistant"]
             self.last = error
-            return self.unanswered() if ends and self._unanswered >= self.most else None
-        if isinstance(error, ConfigError | RequestRefused) and not self.has_row(error, who):
+            return self.unanswered() if n_left and self._unanswered >= self.most else None
+        has_row = self.has_row(error, who)
+        if isinstance(error, ConfigError | RequestRefused) and not has_row:
             return error
-        # This one question is blocked. Behind a ConfigError, the key may have been withdrawn instead.
         if isinstance(error, RequestRefused) or (isinstance(error, ConfigError) and is_old):
             return None
         self._in_a_row += 1
-        ends = ends and self._in_a_row >= self.most
-        if isinstance(error, UnexpectedError):
-            return error if ends else None
-        self.n_undelivered += n
-        self.last = error
-        if isinstance(error, ConfigError):
-            return error if ends else None
-        if not self.worked or (isinstance(error, ProviderError) and error.unreachable):
+        if not isinstance(error, UnexpectedError):
+            self.n_undelivered += n
+            self.last = error
+        if not has_row and (not self.worked or (isinstance(error, ProviderError) and error.unreachable)):
             return error
+        if not n_left or self._in_a_row < self.most:
+            return None
+        if has_row:
+            return error  # a bug, or a key that was withdrawn
         down = "{count} questions in a row failed, so the service is taken to be down; the last one: {cause}"
-        return ProviderError(down, count=self._in_a_row, cause=error) if ends else None
+        return ProviderError(down, count=self._in_a_row, cause=error)
 
     def unanswered(self) -> SocJudgeError | None:
         """Return why the run must end if your own assistant gave no answer to the last questions."""

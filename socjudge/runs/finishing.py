@@ -16,19 +16,17 @@ from .journal import Journal
 from .load import load_run
 from .logs import logs_of_run, save_evaluation_results
 from .plan import Plan
-from .unfinished import read_beginning
 
 
-def find_finished(journal: Path) -> EvaluationRun | None:
+def find_finished(journal: Journal) -> EvaluationRun | None:
     """Return the run of a journal from its log, if there is one with all that was asked for. The process was then
     killed before it could remove the journal. What was saved of the journal itself has no end, and is not that log."""
-    there = read_beginning(journal)
-    begun = there.info
-    for path in logs_of_run(begun.run_id, journal.parent, started_at=begun.started_at):
+    began = journal.info
+    for path in logs_of_run(began.run_id, journal.path.parent, started_at=began.started_at):
         with contextlib.suppress(ConfigError):
             run = load_run(path)
-            is_whole = run.run.run_id == begun.run_id and len(run.results) == there.total
-            if is_whole and run.run.finished_at and Identity.of(begun).agrees(Identity.of(run.run)):
+            is_whole = run.run.run_id == began.run_id and len(run.results) == journal.total
+            if is_whole and run.run.finished_at and Identity.of(began) == Identity.of(run.run):
                 return run
     return None
 
@@ -36,10 +34,9 @@ def find_finished(journal: Path) -> EvaluationRun | None:
 def finish_run(journal: Journal, plan: Plan, logs_dir: Path | str, *, spent_usd: float | None = None) -> EvaluationRun:
     """Write the log of what is in the journal, and return the run. `spent_usd` is the most that it has cost (None:
     unknown)."""
-    began, results = journal.info, journal.results()
+    began, results = journal.info, journal.results
     if began.dataset_sha256 != plan.info.dataset_sha256:  # the present categories hold: they decide no score
-        samples = map(plan.sample_at, range(plan.n_samples))
-        questions = {sample.question.id: sample.question for sample in samples}
+        questions = {sample.question.id: sample.question for sample in plan.samples}
         results = tuple(
             replace(each, question=replace(each.question, category=questions[each.question.id].category))
             for each in results
@@ -47,7 +44,7 @@ def finish_run(journal: Journal, plan: Plan, logs_dir: Path | str, *, spent_usd:
     answers = {(each.question.id, each.answer_repeat): each.answer for each in reversed(results)}
     answered = total_usage(answer.usage for answer in answers.values())
     judged = total_usage(each.evaluation.usage for each in results)
-    given_up = total_usage(Usage(**reply["usage"]) for replies in journal.unread.values() for reply in replies)
+    given_up = total_usage(reply.usage for replies in journal.unparsable.values() for reply in replies)
     asked = answered if plan.asks else Usage()  # stored answers cost this run nothing
     costs = spent_usd, (asked + judged).cost_usd  # the most is never less than the sum over the rows
     judges = dict.fromkeys(each.evaluation.model for each in results if each.evaluation.attempts)

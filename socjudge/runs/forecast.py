@@ -18,7 +18,7 @@ from ..records import EvaluationResult, EvaluationRun, Rubric, RunOptions
 from .estimate import Estimate, estimate_plan
 from .plan import Plan
 from .running import carry_out
-from .unfinished import check_same_run, describe_journal, find_journal, notes_on_others
+from .unfinished import check_same_run, describe_journal, find_journal, note_on_nearest
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,7 +40,7 @@ class RunPlan:
 
     @property
     def n_questions(self) -> int:
-        return self.plan.n_samples // self.plan.info.answer_repeats
+        return len(self.plan.samples) // self.plan.info.answer_repeats
 
     def run(
         self,
@@ -63,15 +63,15 @@ class RunPlan:
         """
         if self.problem:
             raise ConfigError(self.problem)
-        now = foresee(self.plan, self.options, self.logs_dir)
-        if now.left.calls > self.left.calls:
-            raise ConfigError(
-                "the plan said {before} calls, and now {now} are left to be made; make the plan again and look at it",
-                before=self.left.calls,
-                now=now.left.calls,
-            )
         options = replace(self.options, on_result=on_result or self.options.on_result, stop=stop or self.options.stop)
-        return carry_out(self.plan, options, max_cost_usd=max_cost_usd, logs_dir=self.logs_dir, progress=progress)
+        return carry_out(
+            self.plan,
+            options,
+            max_cost_usd=max_cost_usd,
+            logs_dir=self.logs_dir,
+            progress=progress,
+            already=self.already,
+        )
 
     def __repr__(self) -> str:
         left = f"{self.left.calls} calls left, {dollars(self.left.cost_usd)}"
@@ -115,13 +115,14 @@ def foresee(
             path = check_same_run(Path(options.resume).resolve(), plan.identity)
         elif not options.fresh:
             path = find_journal(folder, plan.identity)
-            notes += notes_on_others(folder, plan.identity, is_new=path is None)
+            if path is None and (note := note_on_nearest(folder, plan.identity)):
+                notes.append(note)
         found = None if path is None else describe_journal(path)
     except ConfigError as error:
         if options.resume is not None:
             raise
         problem = str(error)
-    if plan.needs_index and plan.index is None:
+    if plan.assistant is not None and plan.index is None:
         problem = problem or say("there is no search index of the runbooks yet; build it")
     if found is None:
         return RunPlan(plan, options, folder, whole, 0, "\n".join(notes), problem)

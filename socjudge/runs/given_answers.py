@@ -12,7 +12,7 @@ from ..answering.stored_answers import SUFFIXES, StoredAnswers, contradiction, i
 from ..errors import ConfigError, NoAnswer
 from ..records import AssistantAnswer, EvalQuestion
 from ..settings import open_project
-from .unfinished import SUFFIX, load_unjudged
+from .unfinished import SUFFIX, read_journal
 
 Given = Any  # Sequence of answers, StoredAnswers, DataFrame, path, function, Runnable, Assistant, name in socjudge.toml
 
@@ -26,7 +26,7 @@ def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[Assist
         path = Path(given)
         if not path.name.endswith(SUFFIX):
             return load_answers(path).for_questions(questions)
-        answers = load_unjudged(path).values()
+        answers = read_journal(path).answers.values()
         return StoredAnswers(tuple(("", each.question, each) for each in answers), str(path)).for_questions(questions)
     if isinstance(given, StoredAnswers):
         return given.for_questions(questions)

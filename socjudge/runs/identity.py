@@ -11,7 +11,7 @@ import orjson
 
 from ..base.conditions import CONDITIONS, UNTOLD, parts_that_differ
 from ..base.messages import say
-from ..records import UNKNOWN, RunInfo
+from ..records import RunInfo
 
 _NAMES = {each.field: each.name for each in CONDITIONS}
 
@@ -37,14 +37,6 @@ class Identity:
     @property
     def sha256(self) -> str:
         return hashlib.sha256(orjson.dumps(dict(self.values), option=orjson.OPT_SORT_KEYS)).hexdigest()
-
-    def agrees(self, other: Identity) -> bool:
-        """Return whether nothing differs that both know. Older versions did not write down all of it."""
-        return not any(
-            value != other.values[name]
-            for name, value in self.values.items()
-            if name != "socjudge_version" and _is_known(value) and _is_known(other.values[name])
-        )
 
     def differences(self, there: Identity) -> list[str]:
         """Return a text for each difference between another run, `there`, and this one, the new one."""
@@ -72,10 +64,6 @@ class Identity:
 
 def _named(field: str) -> str:
     return say(_NAMES[field]) if field in _NAMES else field
-
-
-def _is_known(value: Any) -> bool:
-    return value not in (None, "", UNKNOWN, {}, [])
 
 
 def _shown(value: Any) -> str:

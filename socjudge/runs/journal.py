@@ -29,8 +29,7 @@ from ..base.messages import os_reason
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage
 from .identity import Identity
-from .log_json import answer_from_dict, result_to_dict, to_dict
-from .log_shape import fit
+from .log_json import answer_to_dict, info_to_dict, result_to_dict
 from .logs import log_names, to_json
 from .unfinished import (
     FORMAT,
@@ -39,9 +38,8 @@ from .unfinished import (
     check_same_run,
     damaged,
     find_journal,
-    read_beginning,
+    read_info,
     read_lines,
-    read_results,
 )
 
 
@@ -50,12 +48,22 @@ class Journal(Contents):
 
     def __init__(self, path: Path, lock: filelock.BaseFileLock) -> None:
         super().__init__()
-        self.path, self._lock, self._file = path, lock, path.open("a+b", buffering=0)
-        self._began = time.monotonic()
-        self._writing = threading.Lock()  # after a second Ctrl-C, the loop may add a line while the waiting thread does
+        self.path, self._lock, self._began = path, lock, time.monotonic()
+        end, raw = 0, b""
+        for number, (raw, line, what) in enumerate(read_lines(path), start=1):
+            self.take(line, what)
+            if line.sample * self.info.judge_repeats + line.repeat >= self.total:
+                raise damaged(path, number)
+            end += len(raw)
+        # judgements that are requested again: without scores, or unparsable before
+        self.again = {at for at, row in self.rows.items() if row.evaluation.status in ("failed", "unparsable")}
         # the run's cost so far in US dollars, and the most that the calls in flight can cost
         self.meter: Callable[[], tuple[float, float]] = lambda: (self.noted_usd, self.open_usd)
-        self.again = set[tuple[int, int]]()  # judgements that are requested again: without scores, or unparsable before
+        self._writing = threading.Lock()  # after a second Ctrl-C, the loop may add a line while the waiting thread does
+        self._file = path.open("a+b", buffering=0)
+        self._file.truncate(end)  # removes half a line, left by a killed process
+        if not raw.endswith(b"\n"):
+            os.write(self._file.fileno(), b"\n")  # the line is whole, and only its end was lost
 
     @property
     def elapsed_s(self) -> float:
@@ -70,7 +78,7 @@ class Journal(Contents):
     @property
     def is_empty(self) -> bool:
         """Return whether there is nothing that was paid for."""
-        return not (self.rows or self.answers or self.unread or self.noted_usd)
+        return not (self.rows or self.answers or self.unparsable or self.noted_usd)
 
     def is_done(self, sample: int, repeat: int) -> bool:
         """Return whether a judgement is there and need not be requested again."""
@@ -78,28 +86,22 @@ class Journal(Contents):
 
     def before(self, sample: int, repeat: int) -> tuple[str, Usage]:
         """Return the status of a judgement that must be requested again, and what it has consumed so far."""
-        return self.rows[sample, repeat] if (sample, repeat) in self.again else ("", Usage())
-
-    def answer(self, sample: int) -> AssistantAnswer | None:
-        return answer_from_dict(self.answers[sample], str(self.path)) if sample in self.answers else None
-
-    def replies(self, sample: int, repeat: int) -> list[Completion]:
-        """Return the replies that could not be parsed since the judgement's last row, which counts earlier ones."""
-        return [fit(reply, Completion, str(self.path)) for reply in self.unread.get((sample, repeat), ())]
-
-    def results(self) -> tuple[EvaluationResult, ...]:
-        """Return the rows of the log, in the order of the questions."""
-        return read_results(self.path, self.info, self._file.fileno())
+        if (sample, repeat) not in self.again:
+            return "", Usage()
+        evaluation = self.rows[sample, repeat].evaluation
+        return evaluation.status, evaluation.usage
 
     def add(self, what: AssistantAnswer | Completion | EvaluationResult, sample: int, repeat: int = 0) -> None:
         """Keep an answer, a reply that could not be parsed, or a judged answer."""
-        line: dict[str, Any] = {"sample": sample, "repeat": repeat}
         if isinstance(what, AssistantAnswer):
-            self._write({"answer": to_dict(what), "sample": sample})
+            self._write({"answer": answer_to_dict(what), "sample": sample})
+            self.keep(what, sample)
         elif isinstance(what, Completion):
-            self._write({"reply": asdict(what), **line})
+            self._write({"reply": asdict(what), "sample": sample, "repeat": repeat})
+            self.keep(what, sample, repeat)
         else:
-            self._write({"row": result_to_dict(what), **line})
+            self._write({"row": result_to_dict(what), "sample": sample, "repeat": repeat})
+            self.keep(what, sample, repeat)
             if what.evaluation.status == "failed":
                 self.again.add((sample, repeat))
             else:
@@ -141,7 +143,7 @@ class Journal(Contents):
                 with contextlib.suppress(OSError):
                     self._file.truncate(start)
                 raise self._unwritable(problem) from None
-        self.take(line)
+        self.note(line["t"], spent_usd, open_usd)
 
     def _unwritable(self, problem: OSError) -> ConfigError:
         return ConfigError(
@@ -152,51 +154,23 @@ class Journal(Contents):
             reason=os_reason(problem),
         )
 
-    def _take_up(self) -> None:
-        end, raw = 0, b""
-        for number, (raw, line) in enumerate(read_lines(self.path), start=1):
-            self.take(line)
-            if line.get("sample", 0) * self.info.judge_repeats + line.get("repeat", 0) >= self.total:
-                raise damaged(self.path, number)
-            end += len(raw)
-        self.again = {place for place, (status, _) in self.rows.items() if status in ("failed", "unparsable")}
-        self._file.truncate(end)  # removes half a line, left by a killed process
-        if not raw.endswith(b"\n"):
-            os.write(self._file.fileno(), b"\n")  # the line is whole, and only its end was lost
 
-
-def open_journal(
-    folder: Path,
-    info: RunInfo,
-    identity: Identity,
-    *,
-    total: int,
-    fresh: bool = False,
-    path: Path | None = None,
-) -> Journal:
+def open_journal(folder: Path, info: RunInfo, *, total: int, fresh: bool = False, path: Path | None = None) -> Journal:
     """Open the run's unfinished journal (the one at `path`, if given), or create one (always, if `fresh`).
     ConfigError if another process is making the run, or if the journal at `path` is of another run (it says how)."""
     folder.mkdir(parents=True, exist_ok=True)
+    identity, journal = Identity.of(info), None
     # Where the journal is: a run with another folder for its log may take it up.
-    lock, journal = _held(path.resolve().parent if path else folder, identity.sha256), None
+    lock = _held(path.resolve().parent if path else folder, identity.sha256)
     try:
-        found: Path | None = None
         if path is not None:
-            found = check_same_run(path.resolve(), identity)
+            path = check_same_run(path.resolve(), identity)
         elif not fresh:
-            found = find_journal(folder, identity)
-        if found is not None:
-            journal = Journal(found, lock)
-            journal._take_up()
-        else:
-            for name in log_names(info.started_at, SUFFIX):
-                with contextlib.suppress(FileExistsError):  # of a run that began in the same second
-                    (folder / name).touch(exist_ok=False)
-                    break
-            journal = Journal(folder / name, lock)
-            journal._write({"journal": FORMAT, "run": to_dict(info), "total": total})
+            path = find_journal(folder, identity)
+        journal = Journal(path or _create(folder, info, total), lock)
         started = datetime.now().astimezone().isoformat(timespec="seconds")
         journal._write({"session": {"started_at": started, "pid": os.getpid()}})
+        journal.begin_session()
         journal.sync()
         return journal
     except BaseException:
@@ -207,15 +181,26 @@ def open_journal(
         raise
 
 
+def _create(folder: Path, info: RunInfo, total: int) -> Path:
+    header = to_json({"journal": FORMAT, "run": info_to_dict(info), "total": total}, indent=False) + b"\n"
+    for name in log_names(info.started_at, SUFFIX):
+        with contextlib.suppress(FileExistsError), (folder / name).open("xb") as file:  # of a run of the same second
+            file.write(header)
+            return folder / name
+    raise AssertionError("log_names has no end")
+
+
 def drop_journal(path: Path) -> None:
     """Remove the journal of an unwanted run. Raises ConfigError if it is none, or if the run is under way."""
     if not path.name.endswith(SUFFIX) or not path.is_file():
         raise ConfigError(
-            "{path}: no journal of an unfinished run; they are named judge_eval_…{suffix}", path=path, suffix=SUFFIX
+            "{path}: no journal of an unfinished run, or one that holds nothing yet; they are named judge_eval_…{suffix}",
+            path=path,
+            suffix=SUFFIX,
         )
     of_run = ""
     with contextlib.suppress(ConfigError):  # a damaged journal may be removed too
-        of_run = Identity.of(read_beginning(path).info).sha256
+        of_run = Identity.of(read_info(path)).sha256
     try:
         lock = _held(path.parent, of_run)
         try:

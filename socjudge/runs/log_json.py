@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -44,51 +45,47 @@ _RULE_LIMITS = {"pass_threshold": 100, "pass_rate_required": 1}  # highest value
 
 def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
     """Return a result as one element of the log's `results`."""
-    found = _plain(row_of(result))
-    found["evaluation"] = _with_extra(found["evaluation"], result.evaluation.extra)
-    return _with_extra(found, result.extra)
-
-
-def to_dict(record: RunInfo | AssistantAnswer) -> dict[str, Any]:
-    """Return the info of a run, or an answer, as the JSON object that a log or a journal has of it."""
-    if isinstance(record, RunInfo):
-        found = _plain(record)
-        return _with_extra(found, found.pop("extra"))
-    return _plain(LoggedAnswer(**_answer_values(record)))
-
-
-def row_of(result: EvaluationResult) -> Row:
-    """Return a result in the shape of the log."""
     question, answer = result.question, result.answer
-    told = {name: getattr(result.evaluation, name) for name in LoggedEvaluation.__struct_fields__}
-    return Row(
-        question_id=question.id, category=question.category, expected_keypoints=question.expected_keypoints,
-        evaluation=LoggedEvaluation(**told), answer_repeat=result.answer_repeat,
-        judge_repeat=result.judge_repeat, answer_sha256=answer_sha256(answer.answer, answer.context),
-        **_answer_values(answer),
-    )  # fmt: skip
+    evaluation = {name: getattr(result.evaluation, name) for name in LoggedEvaluation.__struct_fields__}
+    found = {
+        "question_id": question.id,
+        "category": question.category,
+        "question": answer.question,
+        "answer": answer.answer,
+        "context": answer.context,
+        "expected_keypoints": question.expected_keypoints,
+        "flags": answer.flags,
+        "evaluation": evaluation | {**result.evaluation.extra},
+        "answer_repeat": result.answer_repeat,
+        "judge_repeat": result.judge_repeat,
+        "answer_sha256": answer_sha256(answer.answer, answer.context),
+        "assistant": {name: getattr(answer, name) for name in OfAssistant.__struct_fields__},
+    }
+    return _plain(found, result.extra)
 
 
-def _answer_values(answer: AssistantAnswer) -> dict[str, Any]:
-    assistant = OfAssistant(**{name: getattr(answer, name) for name in OfAssistant.__struct_fields__})
-    return {
-        "question": answer.question, "answer": answer.answer, "context": answer.context, "flags": answer.flags,
-        "assistant": assistant,
-    }  # fmt: skip
+def answer_to_dict(answer: AssistantAnswer) -> dict[str, Any]:
+    """Return an answer as a journal has it."""
+    assistant = {name: getattr(answer, name) for name in OfAssistant.__struct_fields__}
+    told = {name: getattr(answer, name) for name in ("question", "answer", "context", "flags")}
+    return _plain({**told, "assistant": assistant})
 
 
-def _plain(value: Any) -> dict[str, Any]:
-    return msgspec.to_builtins(value, enc_hook=_told)  # type: ignore[no-any-return]
+def info_to_dict(info: RunInfo) -> dict[str, Any]:
+    """Return the info of a run as the block `run` of its log."""
+    return _plain({name: value for name, value in vars(info).items() if name != "extra"}, info.extra)
+
+
+def _plain(value: dict[str, Any], extra: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """Return what JSON can hold, with the keys of another version."""
+    found: dict[str, Any] = msgspec.to_builtins(value, enc_hook=_told)
+    return found | {key: {**found[key], **value} if key in found else value for key, value in extra.items()}
 
 
 def _told(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     return value.item() if hasattr(value, "item") else str(value)  # a number of NumPy, or what JSON does not have
-
-
-def _with_extra(found: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    return found | {key: {**found[key], **value} if key in found else value for key, value in extra.items()}
 
 
 def answer_sha256(answer: str, context: str) -> str:
@@ -116,7 +113,7 @@ def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
     """Read a run from the parsed JSON of a log. `bare` is its info if the log has no `run` block.
     If a value is unfit, the ConfigError names its place in the log, beginning with `where`, and what was expected."""
     log, info = log_from_dict(data, where=where, bare=bare)
-    results = tuple(_record(row, given) for row, given in zip(log.results, data["results"], strict=True))
+    results = tuple(result_of(row, given) for row, given in zip(log.results, data["results"], strict=True))
     return EvaluationRun(results, log.summary, info, extra=unknown_keys(data, Log))
 
 
@@ -132,7 +129,7 @@ def checked_log(log: Log, *, where: str, bare: RunInfo) -> RunInfo:
     """Complete the rows and the summary of a log, and return the run's info. ConfigError if what the log says cannot be
     true."""
     for place, row in enumerate(log.results):
-        _settle(row.evaluation, f"{where}: results[{place}].evaluation")
+        settle(row.evaluation, f"{where}: results[{place}].evaluation")
     info = bare if log.run is None else _checked_info(log.run, where=f"{where}: run")
     passed = [row.evaluation.passed for row in log.results]
     _complete(log.results, info, where=where)
@@ -189,33 +186,19 @@ def _contradicts(log: Log, info: RunInfo, passed: Sequence[bool]) -> bool:
     return False
 
 
-def results_from_dicts(rows: Sequence[tuple[str, Any]], info: RunInfo, *, where: str) -> tuple[EvaluationResult, ...]:
-    """Read the results of a run from rows (place in the file, row), as those of a log are read."""
-    found = [fit(row, Row, place) for place, row in rows]
-    for row, (place, _) in zip(found, rows, strict=True):
-        _settle(row.evaluation, f"{place}.evaluation")
-    _complete(found, info, where=where)
-    return tuple(_record(row, given) for row, (_, given) in zip(found, rows, strict=True))
-
-
-def answer_from_dict(data: Any, where: str) -> AssistantAnswer:
-    """Read an answer without its evaluation, from a journal."""
-    return _answer(fit(data, LoggedAnswer, where))
-
-
 def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
     """Read the run's info from the `run` block of a log. If a field is unfit, the ConfigError names its place."""
     info = fit(data, RunInfo, where)
     return _checked_info(replace(info, extra=unknown_keys(data, RunInfo)), where=where)
 
 
-def _record(row: Row, data: Mapping[str, Any]) -> EvaluationResult:
+def result_of(row: Row, data: Mapping[str, Any]) -> EvaluationResult:
     """Return a row as a record. `data` is the row's JSON, whose unknown keys are kept."""
     told: dict[str, Any] = {"extra": unknown_keys(data["evaluation"], LoggedEvaluation)}
     extra, assistant = unknown_keys(data, Row), unknown_keys(data.get("assistant") or {}, OfAssistant)
     return EvaluationResult(
         EvalQuestion(row.question_id, row.category, row.question, row.expected_keypoints),
-        _answer(row),
+        answer_of(row),
         Evaluation(**msgspec.structs.asdict(row.evaluation), **told),
         row.answer_repeat,
         row.judge_repeat,
@@ -223,12 +206,12 @@ def _record(row: Row, data: Mapping[str, Any]) -> EvaluationResult:
     )
 
 
-def _answer(row: LoggedAnswer | Row) -> AssistantAnswer:
+def answer_of(row: LoggedAnswer | Row) -> AssistantAnswer:
     more = msgspec.structs.asdict(row.assistant)
     return AssistantAnswer(row.question, row.answer, row.context, flags=row.flags, **more)
 
 
-def _settle(evaluation: LoggedEvaluation, where: str) -> None:
+def settle(evaluation: LoggedEvaluation, where: str) -> None:
     """Bring an evaluation in the form of older versions or of other tools into that of `Evaluation`."""
     reasons, scores = evaluation.rationale, evaluation.scores
     reason = reasons.strip() if isinstance(reasons, str) else ""

@@ -34,11 +34,11 @@ from ..errors import ConfigError
 from ..records import BARE, SCHEMA_VERSION, EvaluationRun, RunInfo, Usage
 from .log_json import (
     checked_log,
+    info_to_dict,
     log_from_dict,
     refuse_doubles,
     result_to_dict,
     run_from_dict,
-    to_dict,
     writable,
 )  # fmt: skip
 from .log_shape import Log
@@ -92,15 +92,13 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
 
 def _chunks(run: EvaluationRun) -> Iterator[bytes]:
     """Yield a log's bytes row by row, because a whole large log takes more memory than the run."""
-    yield b'{\n  "results": ['
-    # A row as it is indented in a log of one row.
-    head, tail = len(b'{\n  "results": ['), len(b"\n  ]\n}")
-    separator = b""
-    for result in run.results:
-        yield separator + to_json({"results": [result_to_dict(result)]})[head:-tail]
-        separator = b","
-    closing = b"\n  ]" if separator else b"]"
-    yield closing + b"," + to_json({"summary": asdict(run.summary), "run": to_dict(run.run), **run.extra})[1:]
+    begin, end = b'{\n  "results": [', b"\n  ]\n}"  # what stands around the row in a log of one row
+    yield begin
+    for place, result in enumerate(run.results):
+        row = to_json({"results": [result_to_dict(result)]}).removeprefix(begin).removesuffix(end)
+        yield b"," + row if place else row
+    rest = to_json({"summary": asdict(run.summary), "run": info_to_dict(run.run), **run.extra})
+    yield (b"\n  ]," if run.results else b"],") + rest.removeprefix(b"{")
 
 
 def fallback_folder() -> Path:

@@ -9,7 +9,7 @@ import hashlib
 import math
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -40,7 +40,6 @@ from ..records import (
     is_embedded,
 )
 from ..settings import open_project
-from .given_answers import Given, open_answers
 from .identity import Identity
 from .log_json import refuse_doubles
 
@@ -76,8 +75,7 @@ class Sample:
 class Plan:
     """Hold what a run has to do: which answers to judge, and with what."""
 
-    n_samples: int  # answers to judge
-    sample_at: Callable[[int], Sample]  # takes the number of an answer, from 0
+    samples: Sequence[Sample]  # the answers to judge
     judge: Model
     judge_prompt: Prompt
     judge_repeats: int  # judgements per answer
@@ -101,14 +99,9 @@ class Plan:
         return self.assistant is not None or self.own is not None
 
     @property
-    def needs_index(self) -> bool:
-        """Return whether the run searches the runbooks."""
-        return self.assistant is not None
-
-    @property
     def total(self) -> int:
         """Return the number of judgements in the finished run: answers × judge repeats."""
-        return self.n_samples * self.judge_repeats
+        return len(self.samples) * self.judge_repeats
 
     def is_done_in(self, run: EvaluationRun) -> bool:
         """Return whether a stored run is complete and did exactly what this plan says."""
@@ -120,7 +113,7 @@ def plan_answers(
     questions: Sequence[EvalQuestion],
     *,
     index: RunbookIndex | None,
-    answers: Given,
+    answers: list[AssistantAnswer] | Assistant | None,
     assistant_model: str | BaseChatModel | Model,
     judge_model: str | BaseChatModel | Model,
     judge_prompt: Prompt | str | Path | None,
@@ -131,7 +124,7 @@ def plan_answers(
     k: int | None,
 ) -> Plan:
     """Plan to answer and judge questions. No request is sent. ConfigError if an argument is unfit.
-    Without an index where one is needed, the plan can only be shown."""
+    `answers` are as from `open_answers`. Without an index where one is needed, the plan can only be shown."""
     k = open_project().k if k is None else k
     check_counts(answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k)
     if not len(questions):
@@ -147,9 +140,8 @@ def plan_answers(
         raise ConfigError(
             "id {id} is too large; a number may have 64 bits; make it a text, in quotes", id=listed(large)
         )
-    opened = open_answers(answers, questions)
-    own = opened if isinstance(opened, Assistant) else None
-    stored = opened if isinstance(opened, list) else None
+    own = answers if isinstance(answers, Assistant) else None
+    stored = answers if isinstance(answers, list) else None
     if stored is not None and answer_repeats != 1:
         raise ConfigError(
             "answer_repeats asks the assistant again, which stored answers exclude; use judge_repeats",
@@ -157,19 +149,16 @@ def plan_answers(
 
     judge, judging = _open_judge(judge_model, judge_prompt, rubric)
     assistant, answering = None, None
-    if opened is None:
+    if answers is None:
         answering = load_prompt(assistant_prompt, kind="assistant")
         check_assistant_prompt(answering)
         assistant = open_model(assistant_model, task="answer")
-
-    def sample_at(i: int) -> Sample:
-        position, repeat = divmod(i, answer_repeats)
-        return Sample(questions[position], repeat, None if stored is None else stored[position])
-
-    plan = Plan(
-        len(questions) * answer_repeats, sample_at, judge, judging, judge_repeats, rubric, RunInfo("", ""),
-        assistant, answering, index, k, own,
-    )  # fmt: skip
+    samples = [
+        Sample(question, repeat, None if stored is None else stored[position])
+        for position, question in enumerate(questions)
+        for repeat in range(answer_repeats)
+    ]
+    plan = Plan(samples, judge, judging, judge_repeats, rubric, RunInfo("", ""), assistant, answering, index, k, own)
     info = replace(_run_info(plan, questions), answer_repeats=answer_repeats, asked=plan.total)
     if stored is not None:  # two sets of stored answers count as two assistants, because nothing else is known
         answers_sha256, versions = _sha256(map(_shown, stored)), {answer.version for answer in stored}
@@ -200,7 +189,7 @@ def plan_rejudging(
     if not samples:
         raise ConfigError("{run} holds no results to judge again", run=name)
     judge, judging = _open_judge(judge_model, judge_prompt, rubric)
-    plan = Plan(len(samples), samples.__getitem__, judge, judging, judge_repeats, rubric, RunInfo("", ""))
+    plan = Plan(samples, judge, judging, judge_repeats, rubric, RunInfo("", ""))
     # Of a part, as much as of the whole: what is not here stays missing.
     asked = max(len(samples), math.ceil(run.asked / run.run.judge_repeats)) * judge_repeats
     info = replace(
@@ -294,8 +283,8 @@ def _open_judge(
 def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
     from ..models.offline import ASSISTANT_NAME, JUDGE_NAME
 
-    own, index = plan.own, plan.index if plan.needs_index else None
-    info = RunInfo(
+    own, index = plan.own, plan.index if plan.assistant else None
+    return RunInfo(
         run_id="",
         started_at="",
         judge_model=plan.judge.name,
@@ -317,7 +306,7 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
         index_fingerprint=index.fingerprint if index else "",
         runbooks=index.contents if index else {},
         embedder=index.embedder if index else "",
-        k=plan.k if plan.needs_index else None,
+        k=plan.k if plan.assistant else None,
         judge_repeats=plan.judge_repeats,
         pass_threshold=plan.rubric.pass_threshold,
         pass_rate_required=plan.rubric.pass_rate,
@@ -326,7 +315,6 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
         project=open_project().name,
         socjudge_version=__version__,
     )
-    return begin_now(info)
 
 
 def _sha256(values: Iterable[Any]) -> str:

@@ -22,7 +22,7 @@ from ..models.gate import Budget, RunGate, get_settings
 from ..records import EvaluationRun, ModelRequest, RunOptions
 from .engine import Engine
 from .finishing import find_finished, finish_run
-from .journal import Journal, drop_journal, open_journal
+from .journal import Journal, open_journal
 from .plan import Plan, begin_now, check_counts
 from .unfinished import describe_journal, find_journal
 
@@ -37,17 +37,15 @@ def carry_out(
     max_cost_usd: Budget | float | None = None,
     logs_dir: Path | str | None = None,
     progress: bool = True,
+    already: int = 0,
 ) -> EvaluationRun:
-    """Carry out a plan and write the log. The run begins now, or an interrupted one is resumed.
-    The arguments are those of `run_evaluation_suite`."""
+    """Carry out a plan and write the log. The run begins now, or an interrupted one is resumed, which must have at least
+    `already` judged answers. The other arguments are those of `run_evaluation_suite`."""
     options = options or RunOptions()
     check_counts(max_concurrency=options.max_concurrency, max_failures=options.max_failures)
     settings = get_settings(options.output_tokens, options.timeout_s, options.patience_s)
     folder, budget = as_path(logs_dir or constants.LOGS_DIR), Budget.of(max_cost_usd)
-    models = (model for model in (plan.judge, plan.assistant) if model is not None)
-    unpriced = next((model.name for model in models if model.most_usd(ModelRequest("judge", (), {})) is None), "")
-    if unpriced and budget.max_usd is not None:
-        raise _no_cap(unpriced)
+    is_priced = _is_priced(plan, budget)
     with explained(
         "{folder}: cannot be written ({reason}); nothing was asked yet. Free some disk space, fix the "
         "permissions, or name another folder",
@@ -55,17 +53,13 @@ def carry_out(
     ):  # now, because later it would cost the replies
         check_writable(folder)
         path = None if options.resume is None else Path(options.resume)
-        there = path or (None if options.fresh else find_journal(folder, plan.identity))
-        if there is not None and (finished := find_finished(there)):
-            drop_journal(there)
-            return finished
-        journal = open_journal(
-            folder, begin_now(plan.info), plan.identity, total=plan.total, fresh=options.fresh, path=path
-        )
+        journal = open_journal(folder, begin_now(plan.info), total=plan.total, fresh=options.fresh, path=path)
     is_over = False
     try:
-        if journal.n_done or plan.known:
-            _take_over(journal, plan, progress)
+        if journal.sessions > 1 and (finished := find_finished(journal)):
+            is_over = True
+            return finished
+        _take_over(journal, plan, already, progress)
         run_id = journal.info.run_id
         budget.note(run_id, journal.noted_usd + journal.open_usd if budget.max_usd is None else journal.spent_usd)
         gate = RunGate(
@@ -78,7 +72,7 @@ def carry_out(
         if plan.asks and not engine.failures.has_answered["judge"]:
             event_loop.wait(plan.judge.check_name())  # before the answers are paid for
         _work(engine, gate, journal, plan.total, options, progress=progress)
-        run = finish_run(journal, plan, folder, spent_usd=None if unpriced else gate.spent_usd)
+        run = finish_run(journal, plan, folder, spent_usd=gate.spent_usd if is_priced else None)
         is_over = True
         return run
     except (SocJudgeError, KeyboardInterrupt) as error:
@@ -91,19 +85,31 @@ def carry_out(
         journal.close(discard=is_over)
 
 
-def _no_cap(model: str) -> ConfigError:
-    return ConfigError(
+def _is_priced(plan: Plan, budget: Budget) -> bool:
+    """Return whether the most that each call can cost is known. Raise ConfigError if it is not, and there is a cap."""
+    models = (model for model in (plan.judge, plan.assistant) if model is not None)
+    unpriced = next((model.name for model in models if model.most_usd(ModelRequest("judge", (), {})) is None), "")
+    if not unpriced or budget.max_usd is None:
+        return not unpriced
+    raise ConfigError(
         "max_cost_usd cannot be held: the price of '{model}' is unknown; put it into {file} ([prices.\"{model}\"], 0 "
         "if it is free), "
         "give a chat model an output limit and an object of your own `most_usd(request)`, or have no cap: "
         "it is max_cost_usd, or stands in socjudge.toml (--max-cost-usd inf, in Python math.inf, in a panel 0)",
-        model=model,
+        model=unpriced,
         file=constants.PROJECT_MARK,
     )
 
 
-def _take_over(journal: Journal, plan: Plan, progress: bool) -> None:
+def _take_over(journal: Journal, plan: Plan, already: int, progress: bool) -> None:
     """Say what is there already, and add the judgements of an earlier run that are not made again."""
+    if journal.n_done < already:
+        raise ConfigError(
+            "the plan counted on {before} judged answers of an interrupted run, and now {now} are there; make the plan "
+            "again and look at it",
+            before=already,
+            now=journal.n_done,
+        )
     if journal.n_done and progress:
         told = say(
             "{done}/{total} judged answers are taken over from before the run was broken off ({path})",
@@ -112,8 +118,7 @@ def _take_over(journal: Journal, plan: Plan, progress: bool) -> None:
             path=journal.path,
         )
         print(told, file=aside())
-    samples = map(plan.sample_at, range(plan.n_samples if plan.known else 0))
-    places = {(sample.question.id, sample.answer_repeat): i for i, sample in enumerate(samples)}
+    places = {(sample.question.id, sample.answer_repeat): i for i, sample in enumerate(plan.samples)}
     for result in plan.known:
         i = places[result.question.id, result.answer_repeat]
         if not journal.is_done(i, result.judge_repeat):

@@ -21,7 +21,7 @@ from ..settings import open_project
 from .forecast import RunPlan, foresee
 from .given_answers import Given, open_answers
 from .plan import plan_answers, plan_failed, plan_rejudging
-from .unfinished import read_beginning
+from .unfinished import read_info
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -79,7 +79,7 @@ def plan_run(
         )
     expected = rubric or open_project().rubric
     if options.resume is not None:
-        there = read_beginning(Path(options.resume)).info
+        there = read_info(Path(options.resume))
         judge_prompt = judge_prompt or judge_prompt_of(there)
         rubric = rubric or there.rubric
     if index is None and opened is None:

@@ -1,14 +1,15 @@
-"""Find the runs that were interrupted or are under way, by their journals (journal.py), and read these journals."""
+"""Read the journals of runs that were interrupted or are under way. journal.py writes them, and has their form."""
 
 from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import orjson
 
 from .. import constants
@@ -18,16 +19,37 @@ from ..base.showing import dollars, facts_html, money, one_line, shown_path
 from ..base.storage import as_path
 from ..base.verdict import summarise_results
 from ..errors import ConfigError
-from ..records import AssistantAnswer, EvaluationResult, EvaluationRun, RunInfo, Usage
+from ..records import AssistantAnswer, Completion, EvaluationResult, EvaluationRun, RunInfo, Usage, total_usage
 from .identity import Identity
-from .log_json import answer_from_dict, results_from_dicts, run_info_from_dict
+from .log_json import answer_of, result_of, run_info_from_dict, settle
+from .log_shape import LoggedAnswer, Row, fit
 from .logs import is_ours
 
 SUFFIX = ".partial.jsonl"
 FORMAT = 2  # of the journals that this version writes and resumes; those of 0.1 to 0.3 have 1
 MOST_DIFFERENCES = 3  # a run that differs in more is another one, and nobody expects it to be resumed
+Kept = AssistantAnswer | Completion | EvaluationResult  # what a journal keeps
 Place = tuple[int, int]  # of a judgement: the numbers of its answer and of its repeat, from 0
-_PLACES = {"journal": ("total",), "row": ("sample", "repeat"), "reply": ("sample", "repeat"), "answer": ("sample",)}
+_Number = Annotated[int, msgspec.Meta(ge=0)]
+# The objects in a line that say what was paid for: "" for the line's answer, reply or row itself.
+_PARTS = {"row": ("evaluation", "assistant"), "reply": ("",), "answer": ("assistant",)}
+
+
+class Line(msgspec.Struct, kw_only=True):
+    """A line of a journal. `sample` and `repeat` are the place of `answer`, `reply` or `row`."""
+
+    journal: int = 0
+    run: RunInfo | None = None
+    total: _Number = 0
+    session: dict[str, Any] | None = None
+    answer: LoggedAnswer | None = None
+    reply: Completion | None = None
+    row: Row | None = None
+    sample: _Number = 0
+    repeat: _Number = 0
+    t: float = 0.0
+    spent_usd: float = 0.0
+    open_usd: float | None = None
 
 
 @dataclass(frozen=True)
@@ -41,7 +63,6 @@ class UnfinishedRun:
     cost_usd: float | None  # of the replies; None if unknown
     unread: int = 0  # judgements whose replies could not be parsed, and that will be requested again
     spent_usd: float = 0.0  # the most that the run can have cost, as far as prices are known
-    is_resumable: bool = True  # False: an earlier version wrote it; `load_run` reads it, to be saved as a log
 
     @property
     def identity(self) -> Identity:
@@ -49,7 +70,6 @@ class UnfinishedRun:
 
     def __repr__(self) -> str:
         unread = f" ({self.unread} unread)" if self.unread else ""
-        unread += "" if self.is_resumable else " by an earlier version"
         how_far = f"{self.done} of {self.total} judged{unread}, {dollars(self.cost_usd)}"
         return f"<UnfinishedRun: {how_far}, judge {one_line(self.run.judge_model)}, {one_line(self.path, 120)}>"
 
@@ -66,22 +86,14 @@ class UnfinishedRun:
             say("Started"): self.run.started_at,
             say("Record"): shown_path(self.path),
         }
-        return facts_html(
-            say(
-                "Stopped run (begun again with the same settings it goes on)"
-                if self.is_resumable
-                else "Stopped run of an earlier version (this version cannot resume it)"
-            ),
-            facts,
-        )
+        return facts_html(say("Stopped run (begun again with the same settings it goes on)"), facts)
 
 
 def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     """List the runs of a log folder that were interrupted or are still running, the oldest first.
 
-    The folder is that of the project's logs if left out. To resume a run, start the same run again; a run of an earlier
-    version cannot be resumed (`is_resumable`). To drop a run, delete its journal (`path`). If a journal is damaged, the
-    ConfigError names the journal and the line.
+    The folder is that of the project's logs if left out. To resume a run, start the same run again. To drop a run,
+    delete its journal (`path`). If a journal is damaged, or of an earlier version, the ConfigError names it.
 
     Examples
     --------
@@ -96,11 +108,11 @@ class Contents:
     """What a journal says of its run, taken line by line."""
 
     def __init__(self) -> None:
-        self.info, self.total, self.format = RunInfo("", ""), 0, FORMAT
-        self.rows: dict[Place, tuple[str, Usage]] = {}  # the status and usage in the last row of each judgement
-        self.answers: dict[int, Mapping[str, Any]] = {}
+        self.info, self.total = RunInfo("", ""), 0
+        self.rows: dict[Place, EvaluationResult] = {}  # the last row of each judgement
+        self.answers: dict[int, AssistantAnswer] = {}
         # Replies that could not be parsed since the last row of their judgement, whose usage has those before it.
-        self.unread: dict[Place, list[Mapping[str, Any]]] = {}
+        self.unparsable: dict[Place, list[Completion]] = {}
         self.models = {"judge": set[str](), "answer": set[str]()}  # that have answered, by task
         self.answer_usd: float | None = None  # the most that an answer has cost
         self.sessions = 0
@@ -108,36 +120,45 @@ class Contents:
         # What the run had cost, and the most that the calls in flight could cost, when this was last noted.
         self.noted_usd = self.open_usd = 0.0
 
-    def take(self, line: Mapping[str, Any]) -> None:
-        place = line.get("sample", 0), line.get("repeat", 0)
-        if "journal" in line:
-            self.info, self.total = run_info_from_dict(line["run"], where="run"), line["total"]
-            self.format = line["journal"]
-        elif "session" in line:
-            self.sessions += 1
-            self.wall_time_s, self._in_session_s = self.wall_time_s + self._in_session_s, 0.0
-        elif "answer" in line:
-            self.answers[place[0]] = line["answer"]
-            assistant = line["answer"]["assistant"]
-            self.models["answer"].add(assistant["model"])
-            self.answer_usd = max(self.answer_usd or 0.0, assistant["usage"]["cost_usd"] or 0.0)
-        elif "reply" in line:
-            self.unread.setdefault(place, []).append(line["reply"])
-            self.models["judge"].add(line["reply"]["model"])
-        elif "row" in line:
-            evaluation = line["row"]["evaluation"]
-            self.rows[place] = evaluation["status"], Usage(**evaluation["usage"])
-            self.unread.pop(place, None)
-            self.models["judge"].add(evaluation["model"])
-        self._in_session_s = max(self._in_session_s, line.get("t", 0.0))
-        self.noted_usd = max(self.noted_usd, line.get("spent_usd", 0.0))
-        self.open_usd = line.get("open_usd", self.open_usd)
+    def take(self, line: Line, what: Kept | None) -> None:
+        if line.run is not None:
+            self.info, self.total = line.run, line.total
+        if line.session is not None:
+            self.begin_session()
+        if what is not None:
+            self.keep(what, line.sample, line.repeat)
+        self.note(line.t, line.spent_usd, self.open_usd if line.open_usd is None else line.open_usd)
+
+    def begin_session(self) -> None:
+        self.sessions += 1
+        self.wall_time_s, self._in_session_s = self.wall_time_s + self._in_session_s, 0.0
+
+    def keep(self, what: Kept, sample: int, repeat: int = 0) -> None:
+        if isinstance(what, AssistantAnswer):
+            self.answers[sample] = what
+            self.models["answer"].add(what.model)
+            self.answer_usd = max(self.answer_usd or 0.0, what.usage.cost_usd or 0.0)
+        elif isinstance(what, Completion):
+            self.unparsable.setdefault((sample, repeat), []).append(what)
+            self.models["judge"].add(what.model)
+        else:
+            self.rows[sample, repeat] = what
+            self.unparsable.pop((sample, repeat), None)
+            self.models["judge"].add(what.evaluation.model)
+
+    def note(self, t: float, spent_usd: float, open_usd: float) -> None:
+        self._in_session_s = max(self._in_session_s, t)
+        self.noted_usd, self.open_usd = max(self.noted_usd, spent_usd), open_usd
+
+    @property
+    def results(self) -> tuple[EvaluationResult, ...]:
+        """Return the judged answers, in the order of the questions."""
+        return tuple(self.rows[place] for place in sorted(self.rows))
 
     def usages(self) -> list[Usage]:
         """Return what each answer, and each judgement so far, has consumed."""
-        told = [answer["assistant"] for answer in self.answers.values()]
-        told += [reply for replies in self.unread.values() for reply in replies]
-        return [usage for _, usage in self.rows.values()] + [Usage(**each["usage"]) for each in told]
+        usages = [row.evaluation.usage for row in self.rows.values()] + [each.usage for each in self.answers.values()]
+        return usages + [reply.usage for replies in self.unparsable.values() for reply in replies]
 
     @property
     def spent_usd(self) -> float:
@@ -145,109 +166,66 @@ class Contents:
         return max(self.noted_usd, sum(usage.cost_usd or 0.0 for usage in self.usages())) + self.open_usd
 
 
+def read_journal(path: Path) -> Contents:
+    """Read what is in a journal. ConfigError if a line of it is damaged."""
+    there = Contents()
+    for _, line, what in read_lines(path):
+        there.take(line, what)
+    return there
+
+
 def describe_journal(path: Path) -> UnfinishedRun:
     """Describe the unfinished run that a journal belongs to: its info, its number of judgements, and its cost."""
-    there = Contents()
-    for _, line in read_lines(path):
-        there.take(line)
-    done, unread = ([status for status, _ in there.rows.values()].count(each) for each in ("ok", "unparsable"))
-    cost_usd = sum(there.usages(), Usage()).cost_usd
-    return UnfinishedRun(path, there.info, done, there.total, cost_usd, unread, there.spent_usd, there.format == FORMAT)
+    there = read_journal(path)
+    done, unread = ([row.evaluation.status for row in there.results].count(each) for each in ("ok", "unparsable"))
+    cost_usd = total_usage(there.usages()).cost_usd
+    return UnfinishedRun(path, there.info, done, there.total, cost_usd, unread, there.spent_usd)
 
 
 def load_unfinished(path: Path) -> EvaluationRun:
     """Load the judged answers of an unfinished run from its journal, as a run with a summary but without a log."""
-    if not (header := _read_header(path)):
-        raise ConfigError("{path}: the journal is empty; nothing was finished before the run was broken off", path=path)
-    info = run_info_from_dict(header["run"], where=str(path))
-    results = read_results(path, info)
-    # of a part that is judged again, more than its rows
-    info = replace(info, asked=max(header["total"], info.asked or 0))
-    return EvaluationRun(results, summarise_results(results, run_rule(info)), info)
-
-
-def read_results(path: Path, info: RunInfo, handle: int | None = None) -> tuple[EvaluationResult, ...]:
-    """Read the judged answers in a journal of the run with this info, in the order of the questions.
-    `handle`: of the open file, which may have gone from `path`."""
-    rows = {(line["sample"], line["repeat"]): line["row"] for _, line in read_lines(path, handle) if "row" in line}
-    found = [(f"{path}: sample {place[0]}", rows[place]) for place in sorted(rows)]
-    return results_from_dicts(found, info, where=str(path))
-
-
-def load_unjudged(path: Path) -> dict[int, AssistantAnswer]:
-    """Return all the assistant's answers in a journal, judged or not, as {number of the answer in the run: answer}."""
-    found = {line["sample"]: line["answer"] for _, line in read_lines(path) if "answer" in line}
-    return {sample: answer_from_dict(answer, str(path)) for sample, answer in found.items()}
-
-
-def read_beginning(path: Path) -> Contents:
-    """Return what the first line of a journal says of its run. Raises ConfigError if the file is no journal."""
-    there = Contents()
-    there.take(_named_header(path))
-    return there
+    read_info(path)  # says why a file is no journal
+    there = read_journal(path)
+    return EvaluationRun(there.results, summarise_results(there.results, run_rule(there.info)), there.info)
 
 
 def find_journal(folder: Path, identity: Identity) -> Path | None:
     """Return the newest journal in the folder whose run has this identity."""
-    found = [(path, _identity(path, header)) for path, header in _journals(folder) if header["journal"] == FORMAT]
-    return next((path for path, there in reversed(found) if there == identity), None)
+    return next((path for path, info in reversed(_journals(folder)) if Identity.of(info) == identity), None)
 
 
-def notes_on_others(folder: Path, identity: Identity, *, is_new: bool) -> list[str]:
-    """Say which interrupted runs are not resumed: the same run of an earlier version and, of a new run, the newest one
-    that differs in little."""
-    notes, nearest = list[str](), ""
-    for path, header in _journals(folder):
-        there, can_resume = _identity(path, header), header["journal"] == FORMAT
-        differences = identity.differences(there) if is_new and can_resume else []
-        if 0 < len(differences) <= MOST_DIFFERENCES:
-            why = say(
-                "it differs: {differences}. To resume it, start it with its own settings",
-                differences="; ".join(differences),
-            )
-        elif not can_resume and identity.agrees(there):
-            why = say("an earlier version wrote it. load_run reads what is there, to be saved as a log")
-        else:
-            continue
+def note_on_nearest(folder: Path, identity: Identity) -> str:
+    """Say which interrupted run is not resumed by a new one, although it differs in little. "" if there is none."""
+    for path, info in reversed(_journals(folder)):
+        differences = identity.differences(Identity.of(info))
         with contextlib.suppress(ConfigError):  # damaged: `unfinished_runs` says so
-            left = describe_journal(path)
-            note = say(
-                "{path}: an interrupted run ({done} of {total} judged, cost {cost}) is not resumed, because {why}",
-                path=path,
-                done=left.done,
-                total=left.total,
-                cost=money(left.cost_usd),
-                why=why,
-            )
-            if not can_resume:
-                notes.append(note)
-            elif left.done:
-                nearest = note
-    return [*notes, nearest] if nearest else notes
+            if len(differences) <= MOST_DIFFERENCES and (left := describe_journal(path)).done:
+                return say(
+                    "{path}: an interrupted run ({done} of {total} judged, cost {cost}) is not resumed, because it "
+                    "differs: {differences}. To resume it, start it with its own settings",
+                    path=path,
+                    done=left.done,
+                    total=left.total,
+                    cost=money(left.cost_usd),
+                    differences="; ".join(differences),
+                )
+    return ""
 
 
-def _identity(path: Path, header: Mapping[str, Any]) -> Identity:
-    return Identity.of(run_info_from_dict(header["run"], where=str(path)))
-
-
-def _journals(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
+def _journals(folder: Path) -> list[tuple[Path, RunInfo]]:
     found = []
     # A link is not read, because its target belongs to another folder and may be removed there. Another user's file is
     # not read, because its content would become part of the run.
     for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):  # the oldest first
         if is_ours(path, beside=folder):
-            if header := _read_header(path):
-                found.append((path, header))
+            if info := _first_line(path):
+                found.append((path, info))
         elif path.exists() and not path.is_symlink():
-            warnings.warn(
-                say(
-                    "{path}: another user's file, so it is not read as a journal; to resume it, copy it to a file "
-                    "of your own",
-                    path=path,
-                ),
-                stacklevel=3,
-            )
+            warnings.warn(say(_OTHERS, path=path), stacklevel=3)
     return found
+
+
+_OTHERS = "{path}: another user's file, so it is not read as a journal; to resume it, copy it to a file of your own"
 
 
 def find_stubs(folder: Path) -> list[Path]:
@@ -258,14 +236,7 @@ def find_stubs(folder: Path) -> list[Path]:
 
 def check_same_run(path: Path, identity: Identity) -> Path:
     """Return `path` if its journal is of the run with this identity. Otherwise, the ConfigError says what differs."""
-    header = _named_header(path)
-    if header["journal"] != FORMAT:
-        raise ConfigError(
-            "{path}: an earlier version wrote this journal, so this version cannot resume it. Read it with "
-            "load_run and save it as a log, or leave resume out to start anew",
-            path=path,
-        )
-    if said := identity.differences(_identity(path, header)):
+    if said := identity.differences(Identity.of(read_info(path))):
         raise ConfigError(
             "{path}: the journal is of another run: {differences}. Start that run again with its own settings, "
             "or leave resume out to start this one",
@@ -275,40 +246,39 @@ def check_same_run(path: Path, identity: Identity) -> Path:
     return path
 
 
-def _named_header(path: Path) -> dict[str, Any]:
-    """Read a header whose path the user gave. ConfigError if the file is another user's, or no journal."""
+def read_info(path: Path) -> RunInfo:
+    """Return the info of a run from its journal, whose path the user gave. ConfigError if the file is another user's, or
+    no journal."""
     if path.exists() and not is_ours(path.resolve(), beside=path.resolve().parent):
+        raise ConfigError(_OTHERS, path=path)
+    if not path.name.endswith(SUFFIX) or not (info := _first_line(path)):
         raise ConfigError(
-            "{path}: another user's file, so it is not read as a journal; to resume it, copy it to a file of your own",
+            "{path}: no journal of an unfinished run, or one that holds nothing yet; they are named judge_eval_…{suffix}",
             path=path,
+            suffix=SUFFIX,
         )
-    if not path.name.endswith(SUFFIX) or not (header := _read_header(path)):
-        raise ConfigError(
-            "{path}: no journal of an unfinished run; they are named judge_eval_…{suffix}", path=path, suffix=SUFFIX
-        )
-    return header
+    return info
 
 
-def _read_header(path: Path) -> dict[str, Any]:
-    """Return the first line of a journal. It is empty if the process was killed while it was written: nothing was paid
-    for then. ConfigError if it is damaged, because what was paid for would be asked for again."""
+def _first_line(path: Path) -> RunInfo | None:
+    """Return the info in the first line of a journal. None if the process was killed while it was written: nothing was
+    paid for then. ConfigError if it is damaged, because what was paid for would be asked for again."""
     with explained("{path}: cannot be read ({reason}); check path and permissions", path=path), path.open("rb") as file:
         raw = file.readline()
-    return _line(path, 1, raw) if raw.endswith(b"\n") else {}
+    return _parsed(path, 1, raw)[0].run if raw.endswith(b"\n") else None
 
 
-def read_lines(path: Path, handle: int | None = None) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """Yield each complete line of a journal, in bytes and parsed. ConfigError if one is damaged. `handle`: of the open
-    file."""
-    with open(path if handle is None else handle, "rb", closefd=handle is None) as file:
-        file.seek(0)
+def read_lines(path: Path) -> Iterator[tuple[bytes, Line, Kept | None]]:
+    """Yield each complete line of a journal: its bytes, what it says, and the answer, reply or row in it. ConfigError if
+    one is damaged."""
+    with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
             if not raw.endswith(b"\n"):
                 try:
                     orjson.loads(raw)
                 except orjson.JSONDecodeError:
                     return  # it was being written when the process was killed
-            yield raw, _line(path, number, raw)
+            yield raw, *_parsed(path, number, raw)
 
 
 def damaged(path: Path, number: int, reason: str = "") -> ConfigError:
@@ -321,34 +291,34 @@ def damaged(path: Path, number: int, reason: str = "") -> ConfigError:
     )
 
 
-def _line(path: Path, number: int, raw: bytes) -> dict[str, Any]:
-    """Parse a line. It is damaged if it is no JSON, if a value that the totals of a run need is missing or of a wrong
-    type, or if a header is not the first line."""
+def _parsed(path: Path, number: int, raw: bytes) -> tuple[Line, Kept | None]:
     try:
-        line: dict[str, Any] = orjson.loads(raw)
+        data = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise damaged(path, number, str(error)) from None
+    is_first = number == 1
+    if is_first and isinstance(data, dict) and data.get("journal") in range(1, FORMAT):
+        raise ConfigError(
+            "{path}: an earlier version wrote this journal, and this one cannot read it. Finish that run with the version "
+            "that began it, or move the file elsewhere; with fresh, its answers are asked for, and paid for, again",
+            path=path,
+        )
+    kind = next((each for each in _PARTS if each in data), "")
     try:
-        kind = next((each for each in _PLACES if each in line), "")
-        fits, used = (number == 1) == (kind == "journal"), []
-        places = [line[name] for name in _PLACES.get(kind, ())]
-        numbers = [line.get(name, 0) for name in ("t", "spent_usd", "open_usd")]
-        if kind == "journal":
-            run_info_from_dict(line["run"], where="run")
-            fits = fits and line["journal"] in range(1, FORMAT + 1)
-        elif kind == "row":
-            row, evaluation, assistant = line["row"], line["row"]["evaluation"], line["row"]["assistant"]
-            used = [evaluation["usage"], assistant["usage"]]
-            numbers += [row["answer_repeat"], evaluation["average_score"], evaluation["attempts"]]
-            numbers += [each for each in evaluation["scores"].values() if each is not None]
-            texts = evaluation["status"], evaluation["model"], assistant["model"]
-            fits = fits and {*map(type, texts)} == {str} and type(row["question_id"]) in (int, str)
-        elif kind:
-            used = [(line["reply"] if kind == "reply" else line["answer"]["assistant"])["usage"]]
-        numbers += [Usage(**each).cost_usd or 0 for each in used]
-        fits = fits and {*map(type, numbers)} <= {int, float} and all(type(n) is int and n >= 0 for n in places)
-    except (LookupError, TypeError, AttributeError, ConfigError):
-        fits = False
-    if not fits:
+        line = fit(data, Line, str(path))
+        if line.run is not None:
+            line.run = run_info_from_dict(data["run"], where=str(path))
+        for part in _PARTS.get(kind, ()):  # without this, what was paid for would be counted too low, or elsewhere
+            told = data[kind][part] if part else data[kind]
+            Usage(**told["usage"])  # TypeError for a count that nobody knows
+            if not ("model" in told and "sample" in data and ("repeat" in data or kind == "answer")):
+                raise LookupError(kind)
+        what: Kept | None = line.reply if line.answer is None else answer_of(line.answer)
+        if line.row is not None:
+            settle(line.row.evaluation, str(path))
+            what = result_of(line.row, data["row"])
+    except (ConfigError, LookupError, TypeError):
+        raise damaged(path, number) from None
+    if is_first != (line.run is not None) or (is_first and (line.journal != FORMAT or "total" not in data)):
         raise damaged(path, number)
-    return line
+    return line, what

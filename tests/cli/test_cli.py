@@ -261,7 +261,7 @@ def test_index_says_what_it_embedded(tmp_path: Path) -> None:
         (["run", "--dataset", "nothing.json"], "nothing.json: there is no such file"),
         (["run", "--runbooks", "nowhere"], "nowhere: no such runbooks folder"),
         (["run", "--judge-model", "gpt-4o-mini", "-y"], "OPENAI_API_KEY is not set"),
-        (["run", "--judge-model", "offlin", "-y"], "Did you mean 'offline'?"),
+        (["run", "--judge-model", "offlin", "-y"], "or use the model 'offline'"),
         (["run", "--judge-prompt", "nothing"], "no prompt 'nothing'"),
         (["run", "--assistant-prompt", "nothing"], "no prompt 'nothing'"),
         (["ask", "隔離の手順は？", "--assistant-prompt", "nothing"], "no prompt 'nothing'"),

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from conftest import DATA
 
-from socjudge import load_prompt, load_results, load_run, load_runs, load_scores, unfinished_runs
+from socjudge import ConfigError, load_prompt, load_results, load_run, load_runs, load_scores, unfinished_runs
 from socjudge.history import load_labels
 
 OLD = DATA / "v0_1"
@@ -56,16 +56,12 @@ def test_old_logs_hold_what_can_go_wrong() -> None:
     assert statuses == {"ok", "unparsable", "failed"}
 
 
-def test_an_old_journal_is_an_unfinished_run(old: Path) -> None:
-    (unfinished,) = unfinished_runs(old / "logs")
-    assert (unfinished.path.name, unfinished.done, unfinished.total) == (JOURNAL, 3, 6)
-    assert unfinished.cost_usd == pytest.approx(3 * (1000 * 0.4 + 200 * 1.6) / 1e6)  # of gpt-4.1-mini, 2026
-    partial = load_run(unfinished.path)
-    assert [(r.question.id, r.judge_repeat, r.evaluation.average_score) for r in partial.results] == [
-        (1, 0, 77.5),
-        (1, 1, 77.5),
-        (2, 0, 77.5),
-    ]
+def test_an_old_journal_is_named_with_what_to_do(old: Path) -> None:
+    for read in (unfinished_runs, lambda logs: load_run(logs / JOURNAL)):
+        with pytest.raises(
+            ConfigError, match=rf"{JOURNAL}: an earlier version wrote this .* or move the file elsewhere"
+        ):
+            read(old / "logs")
 
 
 def test_an_old_saved_prompt_is_the_text_that_was_saved() -> None:

@@ -37,28 +37,21 @@ def test_the_day_stands_with_its_source() -> None:
 @pytest.mark.parametrize("address", ["", OURS, f"{OURS}/"])
 def test_the_end_is_said_where_the_model_is_asked_at_its_makers(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", address)
-    assert "gpt-4o-mini ends on 2027-01-14, in 14 days" in ending_line(NAME, today=BEFORE)
-    assert "ends on 2027-01-14, in 0 days" in ending_line(NAME, today=date(2027, 1, 14))
-    assert "gpt-4o-mini ended on 2027-01-14" in ending_line(NAME, today=AFTER)
-    for day in (BEFORE, AFTER):
-        assert "docs/reference.md" in ending_line(NAME, today=day) and "Another judge" in ending_line(NAME, today=day)
-        assert ending_line("gpt-6", today=day) == ending_line("offline", today=day) == ""
+    assert "the last day of gpt-4o-mini is 2027-01-14" in ending_line(NAME)
+    assert "docs/reference.md" in ending_line(NAME) and "Another judge" in ending_line(NAME)
+    assert ending_line("gpt-6") == ending_line("offline") == ""
 
 
 @pytest.mark.parametrize("address", ELSEWHERE)
-@pytest.mark.parametrize("day", [BEFORE, AFTER])
-def test_another_address_may_keep_the_model(address: str, day: date, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_address_may_keep_the_model(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", address)
-    assert ending_line(NAME, today=day) == ""
+    assert ending_line(NAME) == ""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    assert project_ending(day) == "" and ending_line(NAME, open_model(NAME).service, day) == ""  # type: ignore[attr-defined]
+    assert project_ending() == "" and ending_line(NAME, open_model(NAME).service) == ""
 
 
-@pytest.mark.parametrize(("day", "told"), [(BEFORE, "ends on 2027-01-14"), (AFTER, "ended on 2027-01-14")])
-def test_the_estimate_says_it_once_for_the_models_that_are_asked(
-    day: date, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    on(day, monkeypatch)
+def test_the_estimate_says_it_once_for_the_models_that_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = "the last day of gpt-4o-mini is 2027-01-14"
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     questions = [EvalQuestion(1, "正常系", "初動は？", ("隔離",))]
     both = plan_run(questions, assistant_model=NAME, judge_model=NAME).left
@@ -77,16 +70,18 @@ def test_the_estimate_says_it_once_for_the_models_that_are_asked(
 
 
 def test_the_project_says_it_only_if_it_asks_such_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert project_ending(BEFORE) == ""  # no key: the embedded default
+    assert project_ending() == ""  # no key: the embedded default
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    assert len(project_ending(BEFORE).splitlines()) == 1  # judge and assistant are the same model
+    assert len(project_ending().splitlines()) == 1  # judge and assistant are the same model
     monkeypatch.setattr(constants, "DEFAULT_ASSISTANT_MODEL", "gpt-6")
-    assert "ends on 2027-01-14" in project_ending(BEFORE)
+    assert "is 2027-01-14" in project_ending()
     monkeypatch.setattr(constants, "DEFAULT_JUDGE_MODEL", "gpt-6")
-    assert project_ending(BEFORE) == ""
+    assert project_ending() == ""
 
 
-@pytest.mark.parametrize(("day", "told"), [(BEFORE, "no such model or path"), (AFTER, "ended on 2027-01-14")])
+@pytest.mark.parametrize(
+    ("day", "told"), [(BEFORE, "no such model or path"), (AFTER, "the last day of .* is 2027-01-14")]
+)
 def test_a_model_that_is_not_found_after_its_day_has_ended(
     day: date, told: str, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

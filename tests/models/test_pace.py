@@ -50,7 +50,7 @@ async def work_off(service: Limiter, count: int, account: Account | None = None)
 
     async def work() -> None:
         for _ in todo:
-            await send_with_retries(service.send, what="m", account=account, run=run)
+            await send_with_retries(service.send, what="m", account=account, gate=run)
 
     def add_worker() -> None:
         if len(more) < AT_ONCE - 1:

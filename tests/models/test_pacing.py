@@ -388,7 +388,7 @@ def test_whatever_calls_cost_the_budget_holds(plan: list[tuple[float, str]], cap
             *(
                 send_with_retries(
                     lambda share=share, kind=kind: send(share, kind),  # type: ignore[misc]
-                    what="m", account=account, run=run, most_usd=lambda: 1.0,
+                    what="m", account=account, gate=run, most_usd=lambda: 1.0,
                 )
                 for share, kind in plan
             ),

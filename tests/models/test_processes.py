@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -36,14 +37,14 @@ def _in_a_fork(model: Any, told: Connection) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 @pytest.mark.parametrize("opened", [False, True], ids=["by name", "opened before"])
-def test_a_forked_process_makes_calls_of_its_own_and_the_parent_goes_on(service: Service, opened: bool) -> None:
+def test_a_forked_process_is_told_to_start_otherwise_and_the_parent_goes_on(service: Service, opened: bool) -> None:
     model = open_model("gpt-4o-mini") if opened else "gpt-4o-mini"
     assert judged(model) == 80
     here, there = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(target=_in_a_fork, args=(model, there))
     process.start()
     assert here.poll(60)
-    assert here.recv() == [80, 80, 80]
+    assert re.match("ConfigError.*was forked from one that makes calls.*spawn", here.recv())
     process.join(10)
     assert [judged(model) for _ in range(3)] == [80, 80, 80]
 

@@ -186,12 +186,9 @@ def test_a_file_that_is_not_utf_8_is_named(folder: Path, content: bytes) -> None
         sj.open_project(folder)
 
 
-def test_prices_stand_in_the_settings_and_a_former_file_says_where_it_goes(folder: Path) -> None:
+def test_prices_stand_in_the_settings(folder: Path) -> None:
     opened(folder, "[prices.'my-7b']\ninput = 1.0\noutput = 2\n")
     assert price_usd("my-7b", 1_000_000, 1_000_000) == 3.0
-    (folder / "prices.toml").write_text("['their-7b']\ninput = 2\noutput = 2\n", "utf-8")
-    with pytest.raises(sj.ConfigError, match=r"prices.toml: prices stand in socjudge.toml now.*\[prices."):
-        open_model("offline")
 
 
 @pytest.mark.parametrize("cost", ["inf", "true", "1e308", '"x"', "-1.0", "nan"])

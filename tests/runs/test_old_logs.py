@@ -8,7 +8,7 @@ import gzip
 import json
 import re
 import shutil
-import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +16,8 @@ import orjson
 import pytest
 from conftest import DATA
 from support.service import Service, judgement
-from typer.testing import CliRunner
 
 from socjudge import (
-    AssistantAnswer,
     ConfigError,
     EvalQuestion,
     EvaluationRun,
@@ -28,6 +26,7 @@ from socjudge import (
     load_run,
     load_runs,
     load_scores,
+    plan_run,
     run_evaluation_suite,
     summary_text,
     unfinished_runs,
@@ -35,8 +34,6 @@ from socjudge import (
 )
 from socjudge.base.verdict import run_verdict
 from socjudge.certify.certificate import load_certificate
-from socjudge.cli.app import app
-from socjudge.errors import RunNote
 from socjudge.judge import save_evaluation_results
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
@@ -89,7 +86,6 @@ LOGS = [
     Old("old_logs/v0_3/to_read.json.gz", "a pass with 安全性 20", "passed", (2, 2), "人が読"),
 ]  # fmt: skip
 each_log = pytest.mark.parametrize("old", LOGS, ids=[f"{Path(old.file).parts[-2]} {old.kind}" for old in LOGS])
-JOURNALS = [("v0_2", 0, 0.00108), ("v0_3", 1, 0.00162)]  # 0.00027 per call; three replies of the unread one
 
 
 def content(old: Old) -> bytes:
@@ -213,59 +209,29 @@ def laid_out(version: str, folder: Path, service: Service | None = None) -> Path
     return path
 
 
-@pytest.mark.parametrize(("version", "unread", "cost"), JOURNALS)
-def test_an_old_journal_is_named_and_its_part_can_be_saved(
-    version: str, unread: int, cost: float, tmp_path: Path
-) -> None:
-    path = laid_out(version, tmp_path / "logs")
-    (found,) = unfinished_runs(path.parent)
-    assert (found.path, found.done, found.total, found.unread, found.is_resumable) == (
-        path,
-        4 - unread,
-        12,
-        unread,
-        False,
-    )
-    assert found.cost_usd == pytest.approx(cost)
-    assert "earlier version" in repr(found) and "この版では再開できません" in found._repr_html_()
-    told = CliRunner().invoke(app, ["unfinished", "--logs-dir", str(path.parent)]).output
-    assert f"12件中{4 - unread}件を採点済み" in told and f"{cost:.4f}" in told and "この版では再開できません" in told
-    run = load_run(path)
-    assert [result.question.id for result in run.results] == [1, 2, 3, 4]
-    again = load_run(save_evaluation_results(run, tmp_path / "part"))
-    assert again.results == run.results and again.run == run.run
-    assert path.exists()
-
-
 @pytest.mark.parametrize("version", ["v0_2", "v0_3"])
-def test_a_run_that_an_earlier_version_began_starts_anew_and_says_so(
+def test_an_old_journal_is_named_before_anything_is_paid_and_stays(
     version: str, service: Service, tmp_path: Path
 ) -> None:
     path = laid_out(version, tmp_path / "logs", service)
-    before, header = path.read_bytes(), json.loads(path.read_text("utf-8").partition("\n")[0])
-    (tmp_path / "mijikai.txt").write_text(header["run"]["judge_prompt_text"], "utf-8")
-    keypoints = ("端末の隔離", "CSIRTへの連絡")
-    questions = [EvalQuestion(n, "正常系", f"質問{n}です", keypoints) for n in range(1, 13)]
-    answers = [AssistantAnswer(q.question, f"回答{q.id}です。", "文脈") for q in questions]
-    how: dict[str, Any] = {
-        "answers": answers, "judge_model": "gpt-4o-mini", "judge_prompt": tmp_path / "mijikai.txt", "logs_dir": path.parent,
-        "progress": False,
-    }  # fmt: skip
+    before = path.read_bytes()
     service.default = judgement(80)
-    with pytest.raises(ConfigError, match="前の版の途中経過なので、この版では再開できません"):
-        run_evaluation_suite(questions, **how, options=RunOptions(resume=path))
-    assert service.requests == []
-    done = {name: 4 - unread for name, unread, _ in JOURNALS}[version]
-    said = rf"{re.escape(str(path))}: 中断した評価（採点12件中{done}件、費用 約 \$0\.001.*前の版の途中経過"
-    with pytest.warns(RunNote, match=said):
-        run = run_evaluation_suite(questions, **how)
-    assert (len(run.results), run.run.sessions, len(service.requests)) == (12, 1, 12)
-    assert path.read_bytes() == before
-    # Another run than that one says nothing of it.
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        run_evaluation_suite(questions[:3], **how | {"answers": answers[:3]})
-    assert "前の版" not in "".join(str(each.message) for each in told)
+    questions = [EvalQuestion(1, "正常系", "質問1です", ("端末の隔離",))]
+    how: dict[str, Any] = {"answers": ["回答1です。"], "judge_model": "gpt-4o-mini", "logs_dir": path.parent}
+    told = rf"{re.escape(str(path))}: 前の版の途中経過なので、この版では読めません。その実行は始めた版で終わらせるか"
+    assert re.match(told, plan_run(questions, **how).problem)
+    reads: list[Callable[[], Any]] = [
+        lambda: run_evaluation_suite(questions, **how),
+        lambda: run_evaluation_suite(questions, **how, options=RunOptions(resume=path)),
+        lambda: unfinished_runs(path.parent),
+        lambda: load_run(path),
+    ]
+    for read in reads:
+        with pytest.raises(ConfigError, match=told):
+            read()
+    assert service.requests == [] and path.read_bytes() == before
+    run_evaluation_suite(questions, **how, options=RunOptions(fresh=True))
+    assert len(service.requests) == 1 and path.read_bytes() == before
 
 
 def test_a_certificate_of_0_3_loads(tmp_path: Path) -> None:

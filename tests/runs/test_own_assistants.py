@@ -24,6 +24,7 @@ import socjudge as sj
 from socjudge import settings
 from socjudge.errors import ConfigError, ProviderError, RunStopped
 from socjudge.records import EvalQuestion
+from socjudge.runs.given_answers import open_answers
 from socjudge.runs.journal import open_journal
 from socjudge.runs.plan import plan_answers
 from socjudge.runs.unfinished import find_journal
@@ -280,14 +281,14 @@ def own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
 def _interrupted(name: str, logs: Path) -> Path:
     """The journal of a run that was stopped before its first call."""
     own = assign(name)
-    open_journal(logs, own.info, own.identity, total=1, fresh=True).close()
+    open_journal(logs, own.info, total=1, fresh=True).close()
     (journal,) = logs.glob("*.partial.jsonl")
     return journal
 
 
 def assign(name: str) -> Any:
     return plan_answers(
-        QUESTIONS, index=None, answers=name, assistant_model="auto", judge_model="judge-1", judge_prompt=None,
+        QUESTIONS, index=None, answers=open_answers(name, QUESTIONS), assistant_model="auto", judge_model="judge-1", judge_prompt=None,
         assistant_prompt=None, rubric=sj.Rubric(), answer_repeats=1, judge_repeats=1, k=5,
     )  # fmt: skip
 

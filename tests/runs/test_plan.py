@@ -19,7 +19,7 @@ from socjudge.errors import RunNote
 from socjudge.judge import save_evaluation_results
 from socjudge.records import RunInfo
 from socjudge.runs.identity import Identity
-from socjudge.runs.log_json import run_info_from_dict, to_dict
+from socjudge.runs.log_json import info_to_dict, run_info_from_dict
 
 QUESTIONS = [sj.EvalQuestion(n, "正常系", f"質問{n}です", ("隔離",)) for n in range(1, 13)]
 ANSWERS = [sj.AssistantAnswer(each.question, f"回答{each.id}です。", "文脈") for each in QUESTIONS]
@@ -66,7 +66,7 @@ def test_a_plan_that_has_grown_since_it_was_shown_is_not_carried_out(asked: Serv
     journal = broken_off(tmp_path, asked)
     plan = sj.plan_run(QUESTIONS, **arguments(tmp_path))
     journal.unlink()
-    with pytest.raises(sj.ConfigError, match="the plan said 4 calls, and now 12 are left"):
+    with pytest.raises(sj.ConfigError, match="the plan counted on 8 judged answers .*, and now 0 are there"):
         plan.run(progress=False)
     done = sj.plan_run(QUESTIONS, **arguments(tmp_path))
     assert done.run(progress=False).summary.total_questions == 12
@@ -194,7 +194,7 @@ def test_what_decides_a_score_is_in_header_log_and_identity(name: str) -> None:
     other = other_than(info, name)
     assert Identity.of(other) != Identity.of(info)
     assert Identity.of(other).differences(Identity.of(info))
-    kept = json.loads(json.dumps(to_dict(other)))  # the run block of a log, and the header of a journal
+    kept = json.loads(json.dumps(info_to_dict(other)))  # the run block of a log, and the header of a journal
     assert Identity.of(run_info_from_dict(kept, where="x")) == Identity.of(other)
 
 

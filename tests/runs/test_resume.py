@@ -264,10 +264,10 @@ def test_a_rejudged_run_is_taken_up_too(service: Service, questions: list[EvalQu
 def test_a_journal_that_is_under_way_is_not_taken_up_for_another_folder(tmp_path: Path) -> None:
     info = RunInfo("run-1", "2026-01-02T03:04:05+09:00")
     (tmp_path / "other").mkdir()
-    journal = open_journal(tmp_path, info, Identity.of(info), total=1)
+    journal = open_journal(tmp_path, info, total=1)
     try:
         with pytest.raises(ConfigError, match="under way in another process"):
-            open_journal(tmp_path / "other", info, Identity.of(info), total=1, path=journal.path)
+            open_journal(tmp_path / "other", info, total=1, path=journal.path)
     finally:
         journal.close()
 
@@ -558,7 +558,7 @@ def test_calls_without_a_reply_count_against_the_budget_after_a_break_too(
 def test_two_runs_that_begin_at_once_get_a_name_each(tmp_path: Path) -> None:
     info = RunInfo("r", "2026-01-02T03:04:05+09:00")
     (tmp_path / "judge_eval_20260102_030405.partial.jsonl").touch()  # of a run that has only begun
-    journal = open_journal(tmp_path, info, Identity.of(info), total=1)
+    journal = open_journal(tmp_path, info, total=1)
     journal.close()
     assert journal.path == tmp_path / "judge_eval_20260102_030406.partial.jsonl"
 
@@ -587,7 +587,7 @@ def test_what_goes_into_a_journal_comes_out_wherever_it_was_cut(
 ) -> None:
     folder = tmp_path_factory.mktemp("journal")
     info = RunInfo("r", "2026-01-02T03:04:05+09:00", judge_model="m")
-    journal = open_journal(folder, info, Identity.of(info), total=5)
+    journal = open_journal(folder, info, total=5)
     # Lone halves of characters, which no file takes, were replaced before.
     answers = [AssistantAnswer(*(t.encode("utf-8", "replace").decode() for t in (q, a))) for q, a, _ in texts]
     replies = [
@@ -599,9 +599,9 @@ def test_what_goes_into_a_journal_comes_out_wherever_it_was_cut(
     journal.close()
     whole = journal.path.read_bytes()
     journal.path.write_bytes(whole[: len(whole) - cut] if texts else whole)
-    again = open_journal(folder, info, Identity.of(info), total=5)
-    n_answers = sum(again.answer(i) == answer for i, answer in enumerate(answers))
-    n_replies = sum(again.replies(i, 0) == [reply] for i, reply in enumerate(replies))
+    again = open_journal(folder, info, total=5)
+    n_answers = sum(again.answers.get(i) == answer for i, answer in enumerate(answers))
+    n_replies = sum(again.unparsable.get((i, 0)) == [reply] for i, reply in enumerate(replies))
     again.close()
     assert n_answers + n_replies >= 2 * len(texts) - 1  # a cut of 40 bytes is within the last line
     assert again.sessions == 2

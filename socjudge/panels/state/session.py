@@ -199,8 +199,7 @@ class Session:
         journal = find_journal(plan.logs_dir, plan.plan.identity) if plan.already else None
         judged = [] if journal is None else load_unfinished(journal).results
         paid = {_answer(result) for result in judged}
-        samples = map(plan.plan.sample_at, range(plan.plan.n_samples))
-        waiting = [sample.question.id for sample in samples for _ in range(plan.plan.judge_repeats)]
+        waiting = [sample.question.id for sample in plan.plan.samples for _ in range(plan.plan.judge_repeats)]
 
         def take(result: EvaluationResult) -> None:
             with contextlib.suppress(ValueError):  # an unparsable judgement that was made again
