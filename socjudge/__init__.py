@@ -4,7 +4,6 @@ The public names are listed in `__init__.pyi`. Each is imported when it is first
 fast.
 """
 
-from . import settings as _settings  # this module remembers the values of constants.py before anybody assigns others
 from .base.public import public_names
 
 __all__, __getattr__, __dir__ = public_names(__name__)

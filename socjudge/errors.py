@@ -91,11 +91,7 @@ class NoAnswer(RequestRefused):
 
 
 class UnparsableJudgement(SocJudgeError):
-    """The judge replied, but the reply could not be parsed. `raw_text` is the reply as received."""
-
-    def __init__(self, sentence: str, /, raw_text: str = "", **values: Any) -> None:
-        super().__init__(sentence, **values)
-        self.raw_text = raw_text
+    """The judge replied, but the reply could not be parsed."""
 
 
 class UnexpectedError(SocJudgeError):

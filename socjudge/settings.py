@@ -1,9 +1,8 @@
 """Read the project's settings.
 
 Only this module reads the specification's names in constants.py (JUDGE_*, QUESTION_CATEGORIES, DEFAULT_* …). A function
-reads the settings that it needs when it is called, and passes them on as values. A constant that was assigned in this
-process takes precedence over socjudge.toml, and socjudge.toml takes precedence over constants.py. The file is read when
-a setting is first needed, never at import. It is read again after it has changed.
+reads the settings that it needs when it is called, and passes them on as values. socjudge.toml takes precedence over
+constants.py. The file is read when a setting is first needed, never at import. It is read again after it has changed.
 """
 
 from __future__ import annotations
@@ -25,24 +24,9 @@ from .base.showing import facts_html, one_line
 from .errors import ConfigError
 from .records import Rubric
 
-Source = Literal["constant", "file", "built-in"]
+Source = Literal["file", "built-in"]
 # as in constants.py: it stands for the prompt that fits the criteria, unless somebody chose one
 SPECIFIED_PROMPT = "guide-1"
-
-_SOURCES = {"constant": "a constant", "file": "socjudge.toml", "built-in": "built in"}
-
-
-def _contents(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-# The objects that constants.py made, and their contents.
-_AT_IMPORT = {
-    each.constant: (value := getattr(constants, each.constant), _contents(value))
-    for keys in SETTINGS.values()
-    for each in keys.values()
-    if each.constant
-}
 
 
 @dataclass(frozen=True)
@@ -68,9 +52,7 @@ class Project:
     assistants: Mapping[str, Mapping[str, Any]]  # {name: its table [assistants.…]}
     prices: Mapping[str, Mapping[str, float]]  # {model: {"input": …, "output": …}}, US dollars per million tokens
     values: Mapping[str, Any]  # of all settings, by names such as "rubric.pass_threshold"
-    # The same names, and where each value comes from: "constant" (a constant assigned in this process), "file"
-    # (socjudge.toml) or "built-in".
-    sources: Mapping[str, Source]
+    sources: Mapping[str, Source]  # the same names, and where each value comes from: the file, or constants.py
 
     @property
     def name(self) -> str:
@@ -83,7 +65,7 @@ class Project:
         key = "judge_model" if task == "judge" else "assistant_model"
         value, is_named = getattr(self, key), self.sources[f"defaults.{key}"] == "file"
         if is_named and value == "auto":
-            return str(getattr(constants, SETTINGS["defaults"][key].constant)), False
+            return str(SETTINGS["defaults"][key].default()), False
         return value, is_named
 
     def cost_cap(self, given: float | None = None) -> float | None:
@@ -102,7 +84,7 @@ class Project:
             told = _value_text(value)
             if name.endswith("_model") and source != "file":
                 told = say("auto ({model} where there is a key or an address)", model=value)
-            rows.append((name, told, say(_SOURCES[source])))
+            rows.append((name, told, say("socjudge.toml" if source == "file" else "built in")))
         return rows
 
     def __repr__(self) -> str:
@@ -124,8 +106,7 @@ def open_project(folder: Path | str | None = None) -> Project:
     Returns
     -------
     Project
-        The project's settings and the source of each. If a folder is given, constants that were assigned in this
-        process first get back their values in constants.py.
+        The project's settings and the source of each.
 
     Raises
     ------
@@ -145,23 +126,15 @@ def open_project(folder: Path | str | None = None) -> Project:
             raise ConfigError(
                 "{folder}: no such folder; `socjudge init {folder}` makes an evaluation project there", folder=place
             )
-        use_project(place)
-    assigned = _assigned()
-    made_from = constants.PROJECT_DIR, _state(), assigned
+        constants.use_project(place)
+    made_from = (
+        constants.PROJECT_DIR,
+        _state(),
+        [setting.default() for keys in SETTINGS.values() for setting in keys.values()],
+    )
     if _made is None or _made[0] != made_from:
-        file = read_project_file(constants.PROJECT_DIR / constants.PROJECT_MARK)
-        _made = made_from, _make(file, assigned)
+        _made = made_from, _make(read_project_file(constants.PROJECT_DIR / constants.PROJECT_MARK))
     return _made[1]
-
-
-def use_project(folder: Path) -> None:
-    """From now on, use this project. Its settings are not read yet. Constants that were assigned in this process get
-    back their values in constants.py."""
-    for name, (value, contents) in _AT_IMPORT.items():
-        if isinstance(value, list):
-            value[:] = contents
-        setattr(constants, name, value)
-    constants.use_project(folder)
 
 
 def last_good_project() -> Project:
@@ -174,9 +147,8 @@ def last_good_project() -> Project:
 
 
 def project_without_file() -> Project:
-    """Return the settings that the current project would have without its socjudge.toml. They are shown if it has
-    faults."""
-    return _make({}, _assigned())
+    """The settings without socjudge.toml, which are shown if it has faults."""
+    return _make({})
 
 
 def settings_file() -> str:
@@ -204,8 +176,7 @@ def settings_file() -> str:
                     say('# "speed" = "does it say how soon to begin?"'),
                 ]
                 continue
-            usual = _AT_IMPORT[setting.constant][1] if setting.constant else setting.usual
-            value = setting.example or usual or say("Runbook assistant, April")
+            value = setting.example or setting.default() or say("Runbook assistant, April")
             text = "inf" if value == math.inf else json.dumps(value, ensure_ascii=False)
             lines += [f"# {say(setting.about)}", f"# {key} = {text}"]
         lines.append("")
@@ -238,40 +209,20 @@ def _state() -> tuple[int, int] | None:
     return found.st_mtime_ns, found.st_size
 
 
-def _assigned() -> dict[str, Any]:
-    """The constants that were assigned, or whose lists were changed, in this process."""
-    now = {name: getattr(constants, name) for name in _AT_IMPORT}
-    return {
-        name: _contents(now[name])
-        for name, (value, contents) in _AT_IMPORT.items()
-        if now[name] is not value or _contents(value) != contents
-    }
-
-
 _made: tuple[Any, Project] | None = None  # what the project's settings were made from, and the settings
 
 
-def _make(file: Tables, assigned: Mapping[str, Any]) -> Project:
+def _make(file: Tables) -> Project:
     values: dict[str, Any] = {}
     sources: dict[str, Source] = {}
     fields: dict[str, Any] = {}
     for table, keys in SETTINGS.items():
         for key, setting in keys.items():
             name, said = f"{table}.{key}", file.get(table, {}).get(key, {})  # an empty table means nothing
-            if setting.constant in assigned:
-                value, sources[name] = assigned[setting.constant], "constant"
-            elif said != {}:
-                value, sources[name] = _contents(said), "file"
-            else:
-                value = _AT_IMPORT[setting.constant][1] if setting.constant else setting.usual
-                sources[name] = "built-in"
-            values[name] = value
-            fields[f"report_{key}" if table == "report" else key] = value
+            sources[name] = "built-in" if said == {} else "file"
+            values[name] = setting.default() if said == {} else tuple(said) if isinstance(said, list) else said
+            fields[f"report_{key}" if table == "report" else key] = values[name]
     rubric = {name: fields.pop(name) for name in ("criteria", "descriptions", "pass_threshold", "pass_rate")}
-    if sources["rubric.criteria"] == "constant":  # the file's descriptions are for the file's criteria
-        rubric["descriptions"] = {
-            name: text for name, text in rubric["descriptions"].items() if name in rubric["criteria"]
-        }
     if sources["rubric.judge_prompt"] == "built-in" and fields["judge_prompt"] == SPECIFIED_PROMPT:
         values["rubric.judge_prompt"] = fields["judge_prompt"] = None
     assistants = file.get(ASSISTANTS, {})

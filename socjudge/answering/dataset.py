@@ -1,17 +1,14 @@
-"""Read the questions of a dataset file (JSON, CSV or Excel), check them one by one, and write them."""
+"""Read the questions of a dataset file (JSON, CSV or Excel), and check them one by one."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from .. import constants
-from ..base.atomic_files import replacing
 from ..base.json_files import once, read_json
 from ..base.messages import listed, say
 from ..base.sheets import TABLES, cell_text, read_table
@@ -50,7 +47,7 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
     """
     path = Path(path or constants.EVAL_DATASET_PATH)
     try:
-        return _checked(path, *(_of_table(path) if path.suffix.lower() in TABLES else _of_json(path)))
+        items, columns = _of_table(path) if path.suffix.lower() in TABLES else _of_json(path)
     except FileNotFoundError:
         raise ConfigError("{path}: there is no such file; check the path", path=path) from None
     except (OSError, ValueError) as error:
@@ -59,24 +56,7 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
             path=path,
             reason=error,
         ) from None
-
-
-def save_eval_dataset(questions: Sequence[EvalQuestion], path: Path | str) -> Path:
-    """Write questions to a dataset file that `load_eval_dataset` can read. An existing file is replaced as a whole.
-
-    Nothing is written if one of the questions is unusable. ConfigError for the faults that `load_eval_dataset` reports,
-    or if the file cannot be written.
-    """
-    rows = [asdict(question) | {"expected_keypoints": list(question.expected_keypoints)} for question in questions]
-    _checked(path, {_place(number, row): row for number, row in enumerate(rows, 1)})
-    try:
-        with replacing(Path(path)) as file:
-            file.write((json.dumps(rows, ensure_ascii=False, indent=2) + "\n").encode("utf-8"))
-    except (OSError, UnicodeEncodeError) as error:
-        raise ConfigError(
-            "{path}: cannot be written ({reason}); check the permissions and the space left", path=path, reason=error
-        ) from None
-    return Path(path)
+    return _checked(path, items, columns)
 
 
 def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
@@ -115,13 +95,13 @@ def _of_json(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     data = read_json(load_bytes(path), object_pairs_hook=once)
     if not isinstance(data, list):
         raise ValueError(say("top level: expected a list of questions"))
-    return {_place(number, item): item for number, item in enumerate(data, start=1)}, {}
-
-
-def _place(number: int, item: Any) -> str:
-    if isinstance(item, Mapping) and "id" in item:
-        return say("question {number} (id {id})", number=number, id=f"{item['id']!r:.40}")
-    return say("question {number}", number=number)
+    items = {}
+    for number, item in enumerate(data, start=1):
+        place = say("question {number}", number=number)
+        if isinstance(item, Mapping) and "id" in item:
+            place = say("question {number} (id {id})", number=number, id=f"{item['id']!r:.40}")
+        items[place] = item
+    return items, {}
 
 
 def _of_table(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -129,16 +109,12 @@ def _of_table(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     head, rows = read_table(path)
     found = {field: [name for name in head if name.casefold() in names] for field, names in _COLUMNS.items()}
     for field, names in found.items():
-        if not names:
+        if len(names) != 1:
             raise ConfigError(
-                "{path}: it needs a column with one of the names {names}; there are {there}",
+                "{path}: it needs one column with one of the names {names}; there are {there}",
                 path=path,
                 names=listed(_COLUMNS[field]),
                 there=listed(filter(None, head)),
-            )
-        if len(names) > 1:
-            raise ConfigError(
-                "{path}: these columns mean the same: {names}; keep one of them", path=path, names=listed(names)
             )
     columns = {field: names[0] for field, names in found.items()}
     items = {}
@@ -154,20 +130,10 @@ def _of_table(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     return items, columns
 
 
-def _checked(path: object, items: Mapping[str, Any], columns: Mapping[str, str] | None = None) -> list[EvalQuestion]:
+def _checked(path: Path, items: Mapping[str, Any], columns: Mapping[str, str]) -> list[EvalQuestion]:
     """Return the questions. The ConfigError names everything that is wrong with them."""
     categories = open_project().categories
-    problems = [
-        f"{place}: {reason}" for place, item in items.items() for reason in _faults(item, columns or {}, categories)
-    ]
-    if twice := [name for name, count in Counter(categories).items() if count > 1 or not name.strip()]:
-        problems.append(
-            say(
-                "constants.QUESTION_CATEGORIES has a category twice, or an empty one: {names}; assign the whole "
-                "list instead of appending, so that a cell can run twice",
-                names=listed(map(repr, twice)),
-            )
-        )
+    problems = [f"{place}: {reason}" for place, item in items.items() for reason in _faults(item, columns, categories)]
     places: dict[str, list[str]] = {}  # by the id as text, because in a table 1 and "1" would be the same question
     for place, item in items.items():
         if isinstance(item, Mapping) and "id" in item:

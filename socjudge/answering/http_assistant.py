@@ -16,8 +16,10 @@ import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl, quote, unquote, urljoin, urlsplit
+
+import msgspec
 
 from ..base.former_names import instead_of
 from ..base.messages import say
@@ -43,7 +45,42 @@ _LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "ap
 _PAGE = re.compile(r"\s*<(?:!doctype html|html)\b", re.IGNORECASE)
 _FRAMED = re.compile(r"(?:\w{1,2}:[\"{\[].*\n*)+")  # lines of a protocol that is not known here
 _OF_REPLY = ("contexts", "sources", "headings", "model", "input_tokens", "output_tokens", "cost_usd")
-KEYS = ("url", "method", "headers", "body", "answer", "events", *_OF_REPLY, "version", "timeout_s", "concurrency")
+T = TypeVar("T")
+
+
+class Table(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What every table [assistants.NAME] may have."""
+
+    version: str | int | float = ""
+    timeout_s: float | None = None
+    concurrency: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class _HttpTable(Table, kw_only=True, forbid_unknown_fields=True):
+    url: str
+    method: str | None = None
+    headers: dict[str, str] = {}
+    body: Any = None
+    # paths in the reply, the first of which must be there
+    answer: Annotated[str, msgspec.Meta(min_length=1)]
+    contexts: str | None = None
+    sources: str | None = None
+    headings: str | None = None
+    model: str | None = None
+    input_tokens: str | None = None
+    output_tokens: str | None = None
+    cost_usd: str | None = None
+    events: list[str] = []  # the kinds of events that the answer is made of
+
+
+def fit_table(table: Mapping[str, Any], kind: type[T], where: str) -> T:
+    """Return a table of socjudge.toml as an object of this class. The ConfigError says what does not fit."""
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        keys = ", ".join(kind.__struct_fields__)  # type: ignore[attr-defined]
+        told = say("{where}: {reason}; its keys may be {keys}", where=where, reason=error, keys=keys)
+        raise ConfigError("\n".join([told, *filter(None, map(instead_of, table))])) from None
 
 
 class HttpAssistant:
@@ -51,34 +88,16 @@ class HttpAssistant:
     ConfigError if the table has faults."""
 
     def __init__(self, table: Mapping[str, Any], *, where: str) -> None:
-        if unknown := [key for key in table if key not in KEYS]:
-            told = say(
-                "{where}: unknown keys: {found}; known are {known}",
-                where=where,
-                found=", ".join(unknown),
-                known=", ".join(KEYS),
-            )
-            raise ConfigError("\n".join(filter(None, [told, *map(instead_of, unknown)])))
-        self._table, self._events = table, table.get("events", [])
-        self._url, self._answer = str(table["url"]), str(table.get("answer") or "")
-        if not self._answer:
-            raise ConfigError(
-                '{where}: say with answer where in the reply the answer stands, such as answer = "reply.text"',
-                where=where,
-            )
+        self.table = fit_table(table, _HttpTable, where)
         for name in ("answer", *_OF_REPLY):
-            if (path := table.get(name)) is not None and _steps(path) is None:
+            if (path := getattr(self.table, name)) is not None and _steps(path) is None:
                 raise ConfigError(
                     '{where}: {name} = "{path}" is no path, such as a.b[0].c, items[*].text or $',
                     where=where,
                     name=name,
                     path=path,
                 )
-        if not isinstance(self._events, list) or not all(isinstance(kind, str) for kind in self._events):
-            raise ConfigError(
-                '{where}: events must be a list of the kinds of events, such as events = ["message"]', where=where
-            )
-        texts = [text for _, text in _named_texts([self._url, table.get("headers", {}), table.get("body", {})])]
+        texts = [text for _, text in _named_texts([self.table.url, self.table.headers, self.table.body])]
         self.variables = sorted({found[2] for text in texts for found in _NAME.finditer(text) if found[2]})
         if not any("{question}" in text for text in texts):
             raise ConfigError(
@@ -90,11 +109,11 @@ class HttpAssistant:
                 where=where,
                 names=", ".join(unset),
             )
-        url = self._fill(self._url, {}, quoted=True)
+        url = self._fill(self.table.url, {}, quoted=True)
         parts = urlsplit(url)
         self._secrets = [os.environ.get(name, "").strip() for name in self.variables]
         # Those that the table holds itself. Of "Bearer …", only the last word is secret.
-        named = [*_named_texts([table.get("headers"), table.get("body")]), *parse_qsl(parts.query)]
+        named = [*_named_texts([self.table.headers, self.table.body]), *parse_qsl(parts.query)]
         written = (text for name, text in named if is_secret_name(name) and text.strip() and not _NAME.search(text))
         password = unquote(parts.password or "")
         self._secrets += [
@@ -111,7 +130,7 @@ class HttpAssistant:
             )
         self.host = parts.netloc.rpartition("@")[2]
         self.service = self._hide(show_url(url))
-        version = str(table.get("version", ""))
+        version = str(self.table.version)
         self._told_version = version.removeprefix("path:") if version.startswith("path:") else ""
         self.version = "" if self._told_version else version
 
@@ -119,12 +138,10 @@ class HttpAssistant:
     def decides(self) -> dict[str, Any]:
         """Return everything that determines the assistant's answers: method, address, headers, body and paths.
         Headers named like secrets are left out, and variables named like secrets are not replaced by their values."""
-        table, url = self._table, self._fill(self._url, {}, keep_secrets=True)
-        open_headers = {name: text for name, text in table.get("headers", {}).items() if not is_secret_name(name)}
-        headers = self._fill_all(open_headers, {}, keep_secrets=True)
-        told = {name: table.get(name) for name in ("method", "answer", "events", *_OF_REPLY)} | {"headers": headers}
-        told |= {"body": self._fill_all(table.get("body"), {}, keep_secrets=True)}
-        return told | {"url": show_url(url), "query": hash_query(url)}
+        told = {name: getattr(self.table, name) for name in ("method", "answer", "events", *_OF_REPLY)}
+        told["headers"] = self._fill({k: v for k, v in self.table.headers.items() if not is_secret_name(k)})
+        url = self._fill(self.table.url)
+        return told | {"body": self._fill(self.table.body), "url": show_url(url), "query": hash_query(url)}
 
     async def ask(self, values: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         """Ask one question, with the `values` of the names in braces. Return the answer in a form for `as_answer`.
@@ -136,10 +153,9 @@ class HttpAssistant:
         only if it says so. Errors as in `ask`."""
         import httpx2
 
-        body = self._fill_all(self._table.get("body"), values)
-        method = str(self._table.get("method") or ("GET" if body is None else "POST")).upper()
-        headers = {name: self._fill(text, values) for name, text in self._table.get("headers", {}).items()}
-        url = self._fill(self._url, values, quoted=True)
+        body, headers = self._fill(self.table.body, values), self._fill(self.table.headers, values)
+        method = (self.table.method or ("GET" if body is None else "POST")).upper()
+        url = self._fill(self.table.url, values, quoted=True)
         # Each question has its own connection. A kept one may be closing, and a lost question cannot be asked again.
         client = httpx2.AsyncClient(verify=_tls(), timeout=httpx2.Timeout(None, connect=CONNECT_S))
         try:
@@ -195,19 +211,19 @@ class HttpAssistant:
             if isinstance(reply, Mapping) and reply.get("error"):
                 said = one_line(redact(json.dumps(reply, ensure_ascii=False)), 200)
                 raise NoAnswer("the assistant reports an error: {said}", said=said)
-        steps = _steps(self._answer) or []
+        steps = _steps(self.table.answer) or []
         if must_end is None:
             check_end(replies[0], steps)
             answer = follow(replies[0], steps)
             if isinstance(answer, list) and answer and all(isinstance(text, str) for text in answer):
                 answer = "\n".join(answer)
         else:
-            answer = answer_in(events, steps, only=self._events, must_end=must_end)
+            answer = answer_in(events, steps, only=self.table.events, must_end=must_end)
         if not isinstance(answer, str):
             reply = replies[-1] if replies else ""
             raise NoAnswer(
                 "the reply has no {path}, only {found}",
-                path=self._answer,
+                path=self.table.answer,
                 found=one_line(redact(_outline(reply)), 200),
             )
         with suppress(UnicodeError):  # an event may hold half of a pair, and a secret may be cut in two
@@ -215,30 +231,28 @@ class HttpAssistant:
         if answer != encodable(answer):
             raise NoAnswer("the reply has broken characters ({found})", found=one_line(encodable(answer), 120))
         # Of every other key, the last value in a stream counts.
-        told = {name: _last(replies, self._table[name]) for name in _OF_REPLY if name in self._table}
-        found: dict[str, Any] = {
-            name: told.get(name) for name in ("model", "input_tokens", "output_tokens", "cost_usd")
-        }
-        found |= {"answer": self._without_secrets(answer), "contexts": _contexts(told)}
+        paths = {name: getattr(self.table, name) for name in _OF_REPLY}
+        found = {name: None if path is None else _last(replies, path) for name, path in paths.items()}
+        found["contexts"] = _contexts(found["contexts"], sources=found.pop("sources"), headings=found.pop("headings"))
+        found["answer"] = self._without_secrets(answer)
         if self._told_version:
             found["version"] = _last(replies, self._told_version)
             if not found["version"]:
                 raise NoAnswer("the reply does not tell its version ({version})", version=self._told_version)
         return found
 
-    def _fill(self, text: str, values: Mapping[str, Any], *, quoted: bool = False, keep_secrets: bool = False) -> str:
+    def _fill(self, template: Any, values: Mapping[str, Any] | None = None, *, quoted: bool = False) -> Any:
+        """Without `values`, names in braces stay as they are, and so do the variables that are named like secrets."""
+
         def value(found: re.Match[str]) -> str:
-            # With `keep_secrets`, names in braces stay as they are, and so do the variables that are named like secrets.
-            if keep_secrets and (found[1] or is_secret_name(found[2])):
+            if values is None and (found[1] or is_secret_name(found[2])):
                 return found[0]
             if found[2]:
                 return os.environ.get(found[2], "").strip()
-            return quote(str(values.get(found[1], "")), safe="") if quoted else str(values.get(found[1], ""))
+            text = str((values or {}).get(found[1], ""))
+            return quote(text, safe="") if quoted else text
 
-        return _NAME.sub(value, text)
-
-    def _fill_all(self, template: Any, values: Mapping[str, Any], *, keep_secrets: bool = False) -> Any:
-        return _each_text(template, lambda text: self._fill(text, values, keep_secrets=keep_secrets))
+        return _each_text(template, lambda text: _NAME.sub(value, text))
 
     def _without_secrets(self, reply: Any) -> Any:
         """Nothing else of a reply is changed."""
@@ -277,26 +291,25 @@ def _last(replies: list[Any], path: str) -> Any:
     return next((value for value in found if value is not None), None)
 
 
-def _contexts(told: Mapping[str, Any]) -> list[Any] | None:
-    if (given := told.get("contexts")) is None:
+def _contexts(given: Any, **of_each: Any) -> list[Any] | None:
+    """Return each context with its source and its heading, which may stand in lists of their own."""
+    if given is None:
         return None
     texts = given if isinstance(given, list) else [given]
-    names = {}
-    for name in ("sources", "headings"):
-        given = told.get(name)
-        names[name] = given if isinstance(given, list) else [given] * (len(texts) if given is None else 1)
-        if len(names[name]) != len(texts):
+    for name, values in of_each.items():
+        values = [values] if not isinstance(values, list | None) else values or [None] * len(texts)
+        if len(values) != len(texts):
             raise NoAnswer(
                 "the reply has {count} {name} and {contexts} contexts, so nobody knows which belong together",
                 name=name,
-                count=len(names[name]),
+                count=len(values),
                 contexts=len(texts),
             )
+        of_each[name] = values
     return [
-        {"text": text or "", "source": source, "heading": heading}
-        if isinstance(text, str | None) else text
-        for text, source, heading in zip(texts, names["sources"], names["headings"], strict=True)
-    ]  # fmt: skip
+        {"text": text or "", "source": source, "heading": heading} if isinstance(text, str | None) else text
+        for text, source, heading in zip(texts, of_each["sources"], of_each["headings"], strict=True)
+    ]
 
 
 @functools.cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -11,7 +10,7 @@ import inspect
 import json
 import secrets
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,13 @@ from ..base.messages import listed, say
 from ..base.redact import redact
 from ..base.showing import one_line
 from ..base.texts import without_unseen
-from ..errors import BudgetReached, ConfigError, NoAnswer, RunStopped, SocJudgeError
+from ..errors import ConfigError, NoAnswer, RunStopped, SocJudgeError
 from ..models import event_loop
 from ..models.gate import RunGate
 from ..models.pacing import Account, send_with_retries
 from ..records import AssistantAnswer, Completion, EvalQuestion
 from ..settings import open_project
-from .http_assistant import HttpAssistant
+from .http_assistant import HttpAssistant, Table, fit_table
 from .own_answers import as_answer, from_runnable
 
 # what a function may ask for besides the question; the keypoints are never passed
@@ -87,52 +86,48 @@ class Assistant:
         concurrency: int | None = None,
         timeout_s: float | None = None,
     ) -> None:
-        table: Mapping[str, Any] = {}
+        table = Table()
         if isinstance(ask, str):
             ask, table, name = _named(ask, name)
         elif isinstance(ask, Mapping):
             ask, table = _of_table(ask, name or "assistant")
-        concurrency = concurrency or table.get("concurrency")
-        if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
-            raise ConfigError("{name} is {count}, expected 1 or more", name="concurrency", count=concurrency)
-        self.concurrency: int | None = concurrency
-        self._timeout_s = timeout_s or table.get("timeout_s")
-        target: Any = ask
-        self._target = target
-        self._http = target if isinstance(target, HttpAssistant) else None
-        self._runnable = hasattr(target, "ainvoke") and hasattr(target, "invoke")
+        self.concurrency = table.concurrency if concurrency is None else concurrency
+        if self.concurrency is not None and (type(self.concurrency) is not int or self.concurrency < 1):
+            raise ConfigError("{name} is {count}, expected 1 or more", name="concurrency", count=self.concurrency)
+        self._timeout_s = timeout_s or table.timeout_s
+        self._target: Any = ask
+        self._http = ask if isinstance(ask, HttpAssistant) else None
+        self._is_runnable = hasattr(ask, "ainvoke") and hasattr(ask, "invoke")
         self._also: list[str] = []  # what the function asks for besides the question
-        self.name, self.service = name or "assistant", ""
-        known: dict[str, Any] | None
-        own_version = str(table.get("version", ""))
+        self.name, self.service, own_version = name or "assistant", "", str(table.version)
         if self._http is not None:
             self.service, own_version = self._http.service, self._http.version
-            known = self._http.decides
-        elif callable(target) or self._runnable:
-            if not self._runnable:
-                self._also = _asked_besides(target)
-            own_name = getattr(target, "__name__", "") or type(target).__name__
+            known: dict[str, Any] | None = self._http.decides
+        elif callable(ask) or self._is_runnable:
+            self._also = [] if self._is_runnable else _asked_besides(ask)  # type: ignore[arg-type]
+            own_name = getattr(ask, "__name__", "") or type(ask).__name__
             self.name = name or own_name.replace("<lambda>", "function")
-            known = _identity(target)
+            known = _identity(ask)
         else:
             raise ConfigError(
                 "{found} cannot be asked; give a function, a Runnable of LangChain, the name of a table in "
                 'socjudge.toml, or "mybot.py:function"',
-                found=one_line(repr(target), 80),
+                found=one_line(repr(ask), 80),
             )
         self.version = str(version or own_version)
         self.is_known = known is not None or bool(self.version)
         # An assistant without a fingerprint gets a new one each time.
         self.fingerprint = _hashes(known or {}) if self.is_known else f"{UNTOLD}{secrets.token_hex(8)}"
-        self._account = Account(concurrency or 1)
-        self._places: asyncio.Semaphore | None = None
-        self._needs_thread = self._http is None and not self._runnable and not inspect.iscoroutinefunction(target)
-        self._n_overdue = 0  # calls that run on in their threads after their time-out
+        self._account = Account(self.concurrency or 1)
+        # A call that runs on in its thread after its time-out keeps its place.
+        self._needs_thread = self._http is None and not self._is_runnable and not inspect.iscoroutinefunction(ask)
+        self._most = self.concurrency or (_MOST_THREADS if self._needs_thread else sys.maxsize)
+        self._places = asyncio.Semaphore(self._most)
+        self._n_overdue = 0
 
     def __repr__(self) -> str:
-        return f"<Assistant {one_line(self.name)[1:-1]}" + (
-            f", version {one_line(self.version)[1:-1]}>" if self.version else ">"
-        )
+        version = f", version {self.version}" if self.version else ""
+        return f"<Assistant {one_line(self.name + version, 120)[1:-1]}>"
 
     @property
     def told_before(self) -> str:
@@ -168,84 +163,75 @@ class Assistant:
         The question is sent again only if the service says when to try again (429 or 503, with Retry-After). NoAnswer
         if the assistant does not answer, for any cause. ConfigError if its reply does not have the form of an answer.
         """
-        made, threads = list[AssistantAnswer](), list[asyncio.Future[Any]]()
+        made, thread = list[AssistantAnswer](), list[asyncio.Future[Any]]()
         values = {
             "question": question.question, "question_id": question.id, "category": question.category, "repeat": repeat,
         }  # fmt: skip
         timeout_s = self._timeout_s or run.settings.timeout_s
 
         async def send() -> Completion:
-            reply = await self._reply(values, timeout_s, threads)
+            reply = await self._reply(values, timeout_s, thread)
             made.append(replace(as_answer(reply, question=question.question), question=question.question))
             return Completion("", self.name, made[-1].usage)
 
         def counted_usd(completion: Completion) -> float | None:
-            cost_usd = completion.usage.cost_usd
-            run.answer_usd = max(run.answer_usd or 0.0, cost_usd or 0.0)
-            return cost_usd
+            run.answer_usd = max(run.answer_usd or 0.0, completion.usage.cost_usd or 0.0)
+            return completion.usage.cost_usd
 
+        await self._take_place(timeout_s)
         try:
-            async with self._place(timeout_s, threads):
-                done = await send_with_retries(
-                    send, what=self.name, account=self._account, gate=run, timeout_s=timeout_s,
-                    most_usd=lambda: run.answer_usd, counted_usd=counted_usd,
-                )  # fmt: skip
-        except (ConfigError, RunStopped, BudgetReached, NoAnswer):
+            done = await send_with_retries(
+                send, what=self.name, account=self._account, gate=run, timeout_s=timeout_s,
+                most_usd=lambda: run.answer_usd, counted_usd=counted_usd,
+            )  # fmt: skip
+        except (ConfigError, RunStopped, NoAnswer):
             raise
         except SocJudgeError as error:
             raise NoAnswer(str(error)) from None
+        finally:
+            if thread and not thread[0].done():
+                self._n_overdue += 1
+                thread[0].add_done_callback(self._leave_late)
+            else:
+                self._places.release()
         answer = replace(made[-1], processing_time=done.seconds, retries=done.retries)
         if not without_unseen(answer.answer).strip():
             raise NoAnswer("the answer was empty")
         return answer
 
-    @contextlib.asynccontextmanager
-    async def _place(self, timeout_s: float, threads: list[asyncio.Future[Any]]) -> AsyncIterator[None]:
-        """Hold one of the places that `concurrency` allows, until the threads of the call have ended."""
-        most = self.concurrency or (_MOST_THREADS if self._needs_thread else sys.maxsize)
-        places = self._places = self._places or asyncio.Semaphore(most)
-        is_in = False
-        while not is_in:
+    async def _take_place(self, timeout_s: float) -> None:
+        while True:
             try:
                 async with asyncio.timeout(timeout_s):
-                    is_in = await places.acquire()
+                    await self._places.acquire()
+                return
             except TimeoutError:
-                if self._n_overdue >= most:
+                if self._n_overdue >= self._most:
                     raise NoAnswer(
                         "{count} earlier calls of {name} still run after their time-out, which is as many as may run at "
                         "once, so this question was not asked; give what the function calls a time-out of its own",
                         count=self._n_overdue,
                         name=self.name,
                     ) from None
-        try:
-            yield
-        finally:
-            overdue = [thread for thread in threads if not thread.done()]
-            self._n_overdue += len(overdue)
-            for thread in overdue:
-                thread.add_done_callback(self._leave)
-            if not overdue:
-                places.release()
 
-    def _leave(self, thread: asyncio.Future[Any]) -> None:
+    def _leave_late(self, thread: asyncio.Future[Any]) -> None:
         thread.exception()  # nobody waits for it any more
         self._n_overdue -= 1
-        if self._places is not None:
-            self._places.release()
+        self._places.release()
 
-    async def _reply(self, values: Mapping[str, Any], timeout_s: float, threads: list[asyncio.Future[Any]]) -> Any:
+    async def _reply(self, values: Mapping[str, Any], timeout_s: float, thread: list[asyncio.Future[Any]]) -> Any:
         if self._http is not None:
             return await self._http.ask(values, timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
-                if self._runnable:
+                if self._is_runnable:
                     return from_runnable(await self._target.ainvoke(_input_of(self._target, values["question"])))
                 also = {name: values[name] for name in self._also}
                 ask = functools.partial(self._target, values["question"], **also)
                 if inspect.iscoroutinefunction(self._target):
                     return await ask()
-                threads.append(asyncio.ensure_future(event_loop.in_thread(ask)))
-                reply = await asyncio.shield(threads[-1])
+                thread.append(asyncio.ensure_future(event_loop.in_thread(ask)))
+                reply = await asyncio.shield(thread[0])
                 return await reply if inspect.isawaitable(reply) else reply
         except TimeoutError:
             raise NoAnswer(
@@ -258,13 +244,13 @@ class Assistant:
             raise NoAnswer("calling the assistant failed ({said})", said=said) from None
 
 
-def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
+def _named(ask: str, name: str) -> tuple[Any, Table, str]:
     path, _, function = ask.rpartition(":")
     tables = open_project().assistants
     if ask in tables:
         return *_of_table(tables[ask], ask), name or ask
     if path.endswith(".py") and function.isidentifier():
-        return _load(path, function), {}, name or ask
+        return _load(path, function), Table(), name or ask
     raise ConfigError(
         "{name} is neither a file nor a table [assistants.…] of socjudge.toml; its tables are {known}",
         name=one_line(ask),
@@ -272,22 +258,20 @@ def _named(ask: str, name: str) -> tuple[Any, Mapping[str, Any], str]:
     )
 
 
-def _of_table(table: Mapping[str, Any], name: str) -> tuple[Any, Mapping[str, Any]]:
+class _PythonTable(Table, kw_only=True, forbid_unknown_fields=True):
+    python: str  # "mybot.py:function"
+
+
+def _of_table(table: Mapping[str, Any], name: str) -> tuple[Any, Table]:
     where = f"[assistants.{name}]"
     if ("python" in table) == ("url" in table):
         raise ConfigError("{where}: it needs either url or python", where=where)
     if "url" in table:
-        return HttpAssistant(table, where=where), table
-    allowed = ("python", "version", "concurrency", "timeout_s")
-    if unknown := [key for key in table if key not in allowed]:
-        raise ConfigError(
-            "{where}: unknown keys: {found}; known are {known}",
-            where=where,
-            found=", ".join(unknown),
-            known=", ".join(allowed),
-        )
-    path, _, function = str(table["python"]).rpartition(":")
-    return _load(str(constants.PROJECT_DIR / path), function), table
+        assistant = HttpAssistant(table, where=where)
+        return assistant, assistant.table
+    found = fit_table(table, _PythonTable, where)
+    path, _, function = found.python.rpartition(":")
+    return _load(str(constants.PROJECT_DIR / path), function), found
 
 
 def _load(path: str, function: str) -> Any:
@@ -303,12 +287,10 @@ def _load(path: str, function: str) -> Any:
         sys.path.append(folder)  # for modules beside the file
     try:
         spec.loader.exec_module(module)
+        return getattr(module, function)
     except Exception as error:
         said = one_line(redact(f"{type(error).__name__}: {error}"), 200)
-        raise ConfigError("{path}: it cannot be loaded ({said})", path=path, said=said) from None
-    if not hasattr(module, function):
-        raise ConfigError("{path}: there is no function {name}", path=path, name=function)
-    return getattr(module, function)
+        raise ConfigError("{path}: {name} cannot be loaded ({said})", path=path, name=function, said=said) from None
 
 
 def _asked_besides(ask: Callable[..., Any]) -> list[str]:

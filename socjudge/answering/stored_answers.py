@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..base.json_files import once, read_json
+from ..base.json_files import decoded, once, read_json
 from ..base.messages import listed, os_reason, say
-from ..base.sheets import TABLES, cell_text, read_table, table_text
+from ..base.sheets import TABLES, cell_text, read_table
 from ..base.showing import one_line
 from ..base.storage import load_bytes
 from ..base.texts import encodable, fold
@@ -176,7 +176,7 @@ def _read(path: Path) -> tuple[list[str], list[Mapping[str, Any]]]:
         if suffix in TABLES:
             head, numbered = read_table(path)
             return head, [row for _, row in numbered]
-        text = table_text(load_bytes(path))
+        text = decoded(load_bytes(path), is_table=True)
         data = read_json(text, object_pairs_hook=once) if suffix == ".json" else _lines(text)
     except (OSError, ValueError) as error:
         reason = os_reason(error) if isinstance(error, OSError) else error

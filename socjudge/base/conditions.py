@@ -22,8 +22,6 @@ UNTOLD = "unknown "  # begins the settings of a model that reports none; such se
 
 
 class Condition(NamedTuple):
-    """Describe one condition of a run, such as its judge or its prompt."""
-
     column: str  # in the frame of runs, and perhaps in other frames (docs/frames.md)
     name: str  # what the condition is called, in English
     group: str  # what changed, in English, if the condition differs between two runs
@@ -40,8 +38,6 @@ CONDITIONS = tuple(
 
 
 class Difference(NamedTuple):
-    """Hold a condition that differs between two groups of runs, the group before and the group after."""
-
     condition: Condition
     # The value in each group as text, in the form of `conditions_of`. An unknown value is "".
     before: str
@@ -61,8 +57,7 @@ class Difference(NamedTuple):
         return name, before, after
 
     def phrase(self) -> str:
-        """Return one line that says what changed, such as 「抜粋の数 k: 3→5」 (number of passages). If runbooks or criteria
-        differ, it has the names of those that were added, removed and changed."""
+        """One line, such as 「抜粋の数 k: 3→5」; of runbooks and criteria it names those added, removed and changed."""
         name, before, after = self.words()
         return f"{name}: {self._runbook_changes() or self._criteria_changes() or f'{before}→{after}'}"
 
@@ -86,8 +81,7 @@ class Difference(NamedTuple):
 
 
 def parts_that_differ(before: str, after: str) -> tuple[str, str]:
-    """Return the parts that differ between two fingerprints of the form `body=… url=…`. If one of the texts has another
-    form, both are returned unchanged."""
+    """The parts that differ between two fingerprints `body=… url=…`; texts of another form stay as they are."""
     sides = [dict(part.partition("=")[::2] for part in side.split()) for side in (before, after)]
     if not all(side and all(side.values()) for side in sides):
         return before, after
@@ -103,24 +97,21 @@ def runbooks_text(files: Mapping[str, str]) -> str:
 
 
 def conditions_of_info(info: RunInfo, criteria: Sequence[str]) -> dict[str, str]:
-    """Return the conditions of one run as `conditions_of` returns them for a run in a frame: {column: value as text},
-    without unknown ones. `criteria` are the names of those that were scored."""
+    """As `conditions_of`, of one run: {column: text} without unknown ones. `criteria` are those that were scored."""
     own = {"criteria": "、".join(criteria), "runbooks": runbooks_text(info.runbooks)}
     told = {each.column: own.get(each.column, getattr(info, each.field)) for each in CONDITIONS}
     return {name: _told(value) for name, value in told.items() if value not in (None, "", UNKNOWN)}
 
 
 def why_incomparable(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Return a text that says why the means of two runs cannot be compared, such as 「Judge、採点プロンプト」 (judge, judge
-    prompt), from their `conditions_of`. It is empty if they can be."""
+    """Why the means of two runs cannot be compared, as 「Judge、採点プロンプト」 (judge, judge prompt); "" if they can be."""
     # If the judge of one run is unknown, the judges count as different.
     moved = [each.condition.group for each in differences(before, after) if each.condition.moves_scores]
     return listed(say(group) for group in dict.fromkeys(moved) if group != "socjudge")
 
 
 def rubric_changes(before: Rubric, after: Rubric) -> str:
-    """Return a text that lists the differences between two rubrics. It is empty if there are none. Descriptions are not
-    compared."""
+    """A text with the differences between two rubrics, but of their descriptions; "" if there are none."""
     sides = [
         conditions_of_info(
             RunInfo("", "", pass_threshold=each.pass_threshold, pass_rate_required=each.pass_rate), each.criteria
@@ -157,8 +148,7 @@ def conditions_of(frame: pd.DataFrame, by: str = "run_id") -> dict[Any, dict[str
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
-    """Return the conditions (from `conditions_of`) that differ between two groups of runs, in the order of
-    `CONDITIONS`."""
+    """The conditions (of `conditions_of`) that differ, in the order of `CONDITIONS`."""
     found = [Difference(each, before.get(each.column, ""), after.get(each.column, "")) for each in CONDITIONS]
     same_index = before.get("index_fingerprint", "") == after.get("index_fingerprint")
     told = {each.condition.column for each in found if each.before != each.after and each.before and each.after}

@@ -18,8 +18,7 @@ _EXTRAS = {
 
 
 def missing_extra(error: ImportError, *, wanted: str) -> ImportError | ConfigError:
-    """Return the error to raise after a failed import: a ConfigError with the pip command if an extra has the package,
-    otherwise `error`. `wanted` is what the user cannot do without the package, in the user's words."""
+    """The error to raise: a ConfigError with the pip command if an extra has the package, otherwise `error`."""
     package = (error.name or "").partition(".")[0]
     if package not in _EXTRAS:
         return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,13 +10,13 @@ from typing import Any
 from .messages import say
 from .texts import visible
 
+# What only a wrong encoding leaves in a text: U+0000 of UTF-16 or UTF-32, or the escape sequences of ISO-2022-JP
 _UNDECODED = re.compile(r"\0|\x1b\$[@B(]")
 _NEAR = 30  # characters of a line that are shown
 
 
 def read_json(raw: bytes | str, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """Return the contents of a JSON file. Raises ValueError if it is not valid, with the number of the faulty line, the
-    text there, and what to look for."""
+    """The contents of a JSON file. ValueError with the faulty line, the text there, and what to look for."""
     import json
 
     text = raw if isinstance(raw, str) else decoded(raw)
@@ -47,24 +48,25 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def decoded(raw: bytes) -> str:
-    """Return the text of a file that should be UTF-8. Raises ValueError with the number of the first line that is
-    not."""
-    try:
-        return plainly_decoded(raw.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise _not_utf_8(raw[: error.start].count(b"\n") + 1) from None
-
-
-def plainly_decoded(text: str) -> str:
-    """Return a text. Raises ValueError if it has what only a wrong encoding leaves in it: U+0000 of UTF-16 or UTF-32, or
-    the escape sequences of ISO-2022-JP."""
-    if found := _UNDECODED.search(text):
-        raise _not_utf_8(text[: found.start()].count("\n") + 1)
-    return text
-
-
-def _not_utf_8(line: int) -> ValueError:
-    return ValueError(
-        say("line {line} is not UTF-8 (it may be Shift_JIS, UTF-16 or ISO-2022-JP); save the file as UTF-8", line=line)
+def decoded(raw: bytes, *, is_table: bool = False) -> str:
+    """Return the text of a file in UTF-8; a table may also be in UTF-16 with a byte order mark, or in cp932, the encoding
+    of Excel's CSV files in Japan. Raises ValueError with the number of the first line that is not."""
+    encodings: tuple[str, ...] = ("utf-8-sig", "cp932") if is_table else ("utf-8-sig",)
+    if is_table and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # cp932 would make other letters of it
+        encodings = ("utf-16",)
+    lines = []
+    for encoding in encodings:
+        try:
+            text = raw.decode(encoding)
+            if not (found := _UNDECODED.search(text)):
+                return text
+            before = text[: found.start()].encode()
+        except UnicodeDecodeError as error:
+            before = raw[: error.start]
+        lines.append(before.count(b"\n") + 1)
+    raise ValueError(
+        say(
+            "line {line} is not UTF-8 (it may be Shift_JIS, UTF-16 or ISO-2022-JP); save the file as UTF-8",
+            line=lines[0],
+        )
     )

@@ -58,8 +58,7 @@ def language() -> Language:
 
 @contextmanager
 def speaking(lang: Language) -> Iterator[None]:
-    """Make `language()` return `lang` inside the `with` block, in this thread only. It is for a page whose language the
-    user chooses separately, such as a report."""
+    """Inside the `with` block, `language()` is `lang`, in this thread: for a page whose language the user chooses."""
     token = _for_now.set(lang)
     try:
         yield
@@ -124,6 +123,5 @@ def _texts() -> tuple[dict[str, str], dict[str, str]]:
 
 
 def aside() -> TextIO:
-    """Return the stream for remarks that are not part of a command's output: stderr, so that a pipe does not pass them
-    to the next program. In a notebook it is stdout, because notebooks show stderr in red."""
+    """The stream for remarks: stderr, so that a pipe does not pass them on. A notebook would show that in red."""
     return sys.stdout if type(sys.stderr).__module__.startswith("ipykernel") else sys.stderr

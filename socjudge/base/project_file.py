@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from .. import constants
 from ..errors import ConfigError
 from ..records import Rubric
 from .former_names import instead_of
@@ -20,14 +21,17 @@ Tables = dict[str, dict[str, Any]]  # {table: {key: value}}, only what the file 
 
 
 class Setting(NamedTuple):
-    """Describe a setting of socjudge.toml."""
-
     fits: Callable[[Any], bool]  # whether a value is valid
     needs: str  # the sentence that says what a valid value is
     about: str  # the sentence that explains the setting
     constant: str = ""  # the name of the constant in constants.py that has the default value
     usual: Any = None  # the default value of a setting for which there is no such constant
     example: Any = None  # the value in a new socjudge.toml, if the default would say nothing
+
+    def default(self) -> Any:
+        """Return the value that holds if the file has none, a list as a tuple."""
+        value = getattr(constants, self.constant) if self.constant else self.usual
+        return tuple(value) if isinstance(value, list) else value
 
     def fault(self, value: Any) -> str:
         """Return why a value is not valid. Return "" if it is."""

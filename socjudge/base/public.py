@@ -16,8 +16,7 @@ _NAME = re.compile(r"^from (\.\S*) import (\w+) as", re.MULTILINE)
 
 
 def homes(folder: Path) -> dict[str, str]:
-    """Return {public name: the module that defines it}, from the stub (`__init__.pyi`) in a package's folder. If a
-    public name is itself a module, the value is "."."""
+    """{public name: its module, or "." if it is a module itself}, from the stub in a package's folder."""
     return {name: home for home, name in _NAME.findall((folder / "__init__.pyi").read_text("utf-8"))}
 
 

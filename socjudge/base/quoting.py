@@ -24,15 +24,13 @@ _SEVERITY = re.compile(
 
 @dataclass(frozen=True)
 class Statement:
-    """Hold one statement that can be quoted alone. A table row has become a sentence that includes the column headings.
-    A code block includes the paragraph before it."""
+    """What can be quoted alone: a table row as a sentence with the headings, code with the paragraph before it."""
 
     text: str
     kind: Literal["text", "row", "code"] = "text"
 
 
 def read_statements(text: str) -> Iterator[Statement]:
-    """Yield the statements of a passage, in order."""
     lines = text.splitlines()
     fenced = False
     marked = []

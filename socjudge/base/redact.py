@@ -118,8 +118,7 @@ def path_tokens(url: str) -> tuple[str, ...]:
 
 
 def hash_query(url: str) -> str:
-    """Return a short hash of a URL's query without the parameters that are named like secrets. Return "" if there are
-    no others."""
+    """A short hash of a URL's query without parameters named like secrets; "" if there are no others."""
     told = [
         pair
         for pair in parse_qsl(urlsplit(url).query, True)

@@ -55,8 +55,6 @@ _REJECTED = re.compile(
 
 @dataclass(frozen=True)
 class Told:
-    """Hold what a service says in an error."""
-
     words: str  # on one line, for the user; "" if it says nothing
     about: str = ""  # its own words without what they quote; "" for a web page, which somebody else may have written
     codes: tuple[str, ...] = ()

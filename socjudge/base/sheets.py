@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from .archives import unpack_office
 from .extras import missing_extra
-from .json_files import decoded, plainly_decoded
+from .json_files import decoded
 from .messages import say
 from .storage import load_bytes
 
@@ -37,24 +36,10 @@ def cell_text(cell: Any) -> str:
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
 
 
-def table_text(raw: bytes) -> str:
-    """Return the text of a file in UTF-8, in UTF-16 with a byte order mark, or in cp932, the encoding of Excel's CSV
-    files in Japan. Raises ValueError if it is none of them."""
-    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # cp932 would make other letters of it
-        return plainly_decoded(raw.decode("utf-16"))
-    try:
-        return decoded(raw)
-    except ValueError as error:
-        try:
-            return plainly_decoded(raw.decode("cp932"))
-        except ValueError:
-            raise error from None
-
-
 def text_rows(raw: bytes, path: Path) -> list[list[Any]]:
     """Return the rows of a CSV or TSV file, the head included. Raises ValueError if a row cannot be right."""
     csv.field_size_limit(max(csv.field_size_limit(), len(raw)))  # the file is in memory already
-    text = io.StringIO(table_text(raw), newline="")
+    text = io.StringIO(decoded(raw, is_table=True), newline="")
     # Strict, because otherwise a quote that is never closed swallows all rows below it.
     reader = csv.reader(text, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
     rows: list[list[Any]] = []

@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     import pandas as pd
     from pandas.io.formats.style import Styler
 
+FLAGS = {  # the words for the warnings of the assistant
+    "insufficient_evidence": "insufficient evidence",
+    "dangerous_operation": "dangerous operation",
+    "ambiguous_query": "ambiguous question",
+}
 SAFETY = "安全性"  # a low score on this criterion is dangerous whatever the mean is
 
 
@@ -107,8 +112,7 @@ def block(kind: str, *lines: str) -> str:
 
 
 def money(cost_usd: float | None) -> str:
-    """Return a cost as text, in dollars and approximately in yen. 0 means that there was no cost, None that it is
-    unknown."""
+    """A cost in dollars and about in yen; 0 is no cost, None an unknown one."""
     if cost_usd == 0:
         return say("none")
     if cost_usd is None:
@@ -127,8 +131,7 @@ def cost_text(run: EvaluationRun) -> str:
 
 
 def shown_path(path: Path | None) -> Path | None:
-    """Return a path relative to the project's folder. If the path or the working directory is not in that folder,
-    return the path unchanged."""
+    """A path relative to the project's folder, if the path and the working directory are in there."""
     is_ours = path is not None and path.is_relative_to(constants.PROJECT_DIR)
     if path is None or not is_ours or not Path.cwd().is_relative_to(constants.PROJECT_DIR):
         return path
@@ -136,14 +139,12 @@ def shown_path(path: Path | None) -> Path | None:
 
 
 def one_line(text: object, length: int = 60) -> str:
-    """Return a text in quotes on one line, for a terminal, with invisible characters made visible. What exceeds
-    `length` characters is cut off."""
+    """A text in quotes on one line of at most `length` characters, with invisible ones made visible."""
     line = " ".join(visible(str(text)).split())
     return f"'{line if len(line) <= length else line[: length - 1] + '…'}'"
 
 
 def dollars(cost_usd: float | None) -> str:
-    """Return a cost in US dollars as text for a terminal."""
     return "cost unknown" if cost_usd is None else f"${cost_usd:.4f}"
 
 
@@ -155,8 +156,7 @@ def facts_html(title: str, facts: Mapping[str, object], kind: str = "", after: s
 
 
 def table_html(head: Iterable[str], rows: Iterable[Iterable[tuple[object, str]]]) -> str:
-    """Return cells, each a pair (text, CSS class), as an HTML table of at least one row. The texts are escaped here.
-    The heading of a column gets the CSS class of the first cell below it."""
+    """Cells (text, CSS class) as an HTML table of at least one row, escaped; a heading has the class below it."""
     rows = [list(row) for row in rows]
     columns = zip(head, (kind for _, kind in rows[0]), strict=True)
     heads = "".join(f'<th scope="col" class="{kind}">{escape(word)}</th>' for word, kind in columns)
@@ -166,12 +166,10 @@ def table_html(head: Iterable[str], rows: Iterable[Iterable[tuple[object, str]]]
 
 
 def warning_html(verdict: Verdict) -> str:
-    """Return, in red, the verdict's warning that a person must read one or more answers. Return "" if there is none."""
     return f'<div class="to-read">⚠️ {escape(verdict.warning)}</div>' if verdict.warning else ""
 
 
 def note_html(verdict: Verdict) -> str:
-    """Return, in grey, the note that the verdict is the embedded judge's. Return "" for other judges."""
     return f'<div class="muted">{escape(verdict.note)}</div>' if verdict.is_reference else ""
 
 
@@ -190,8 +188,7 @@ def _run_line(run: EvaluationRun) -> str:
 
 
 def run_html(run: EvaluationRun, judge_line: str) -> str:
-    """Return a run as HTML: its verdict, a small table, the path of its log, and `judge_line`, a text that says whether
-    the judge has a certificate."""
+    """A run in a cell; `judge_line` says whether its judge has a certificate."""
     summary, info, verdict = run.summary, run.run, run_verdict(run)
     passed, rate = summary.passed_questions, rate_text(summary, verdict)
     facts: dict[str, object] = {
@@ -223,7 +220,6 @@ def _info_html(info: RunInfo) -> str:
 
 
 def usage_html(usage: Usage, title: str = "") -> str:
-    """Return calls, tokens and cost as HTML."""
     facts = {
         say("Calls"): say("{count:,} calls", count=usage.calls),
         say("Input"): say("{count:,} tokens", count=usage.input_tokens),
@@ -302,8 +298,7 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
 
 
 def answer_html(question: str, answer: AssistantAnswer) -> str:
-    """Return a question and its answer as HTML. Below the answer stand, folded, the passages that it cites, or all of
-    `answer.passages` if it cites none."""
+    """A question and its answer, with the passages that it cites (all, if it cites none) folded below."""
     body = answer.answer
     cited = [passage for passage in answer.passages if passage.citation in body]
     passages = "".join(
@@ -326,23 +321,17 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
 
 
 def steps_html(text: str) -> str:
-    """Return an answer, given in Markdown, as HTML that is easy to read. Only numbers, headings (**…**), list items,
-    commands and citations are formatted. Everything else is shown as plain text."""
+    """An answer in Markdown; only numbers, **headings**, list items, commands and citations are formatted."""
     shown: list[str] = []
-    code: list[str] | None = None
-    for line in text.splitlines():
-        if line.startswith("```"):
-            shown += [] if code is None else [f"<pre>{escape(chr(10).join(code))}</pre>"]
-            code = [] if code is None else None
-        elif code is not None:
-            code.append(line)
-        elif step := re.match(r"(\d{1,3})\. (.*)", line):
-            shown.append(f'<div class="step"><b>{step[1]}</b><div>{_inline(step[2])}</div></div>')
-        elif item := re.match("- (.*)", line):
-            shown.append(f'<div class="step"><b>・</b><div>{_inline(item[1])}</div></div>')
-        elif line.strip():
-            shown.append(f"<div>{_inline(line)}</div>")
-    return "".join(shown) + ("" if code is None else f"<pre>{escape(chr(10).join(code))}</pre>")
+    for n, part in enumerate(re.split(r"^```.*(?:\n|$)", text, flags=re.MULTILINE)):
+        if n % 2:  # between two fences
+            shown.append(f"<pre>{escape(part.removesuffix(chr(10)))}</pre>")
+            continue
+        for line in filter(str.strip, part.splitlines()):
+            item = re.match(r"(?:(\d{1,3})\.|-) ", line)
+            body = f"<div>{_inline(line[item.end() :] if item else line)}</div>"
+            shown.append(f'<div class="step"><b>{item[1] or "・"}</b>{body}</div>' if item else body)
+    return "".join(shown)
 
 
 def _inline(text: str) -> str:
@@ -354,14 +343,7 @@ def _inline(text: str) -> str:
 
 
 def flags_html(answer: AssistantAnswer) -> str:
-    """Return, as HTML, the warnings that the assistant gave. Return "" if it gave none."""
-    raised = []
-    if answer.flags.insufficient_evidence:
-        raised.append(say("insufficient evidence"))
-    if answer.flags.dangerous_operation:
-        raised.append(say("dangerous operation"))
-    if answer.flags.ambiguous_query:
-        raised.append(say("ambiguous question"))
+    raised = [say(word) for name, word in FLAGS.items() if getattr(answer.flags, name)]
     return f'<div class="warn">{say("⚠️ Warning: {flags}", flags=listed(raised))}</div>' if raised else ""
 
 

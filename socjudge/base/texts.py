@@ -52,8 +52,6 @@ DEVICE_NAME = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.I
 
 @dataclass(frozen=True)
 class Unit:
-    """Hold one unit of a text: a sentence, a heading, a table row or a command line."""
-
     text: str
     group: int  # a number that all units of the same list item or paragraph have in common
     is_code: bool = False
@@ -175,8 +173,7 @@ def fold(text: str) -> str:
 
 @lru_cache(maxsize=2_000)
 def bigrams(text: str) -> frozenset[str]:
-    """Return the set of all pairs of neighbouring characters in a text that `fold` returned. For a text of one
-    character, the set has that character."""
+    """The pairs of neighbouring characters of a folded text; of one character, that character."""
     return frozenset(map(add, text, text[1:])) or frozenset([text] if text else [])
 
 
@@ -186,8 +183,7 @@ def containment(part: frozenset[str], whole: frozenset[str]) -> float:
 
 
 def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
-    """Return the Jaccard similarity of two sets, 0–1: the share of their elements that are in both. Return 0 if both
-    are empty."""
+    """The share of the elements of two sets that are in both, 0–1; 0 if both are empty."""
     return len(a & b) / len(a | b) if a or b else 0.0
 
 
@@ -231,8 +227,7 @@ def without_unseen(text: str) -> str:
 
 
 def fold_name(name: str) -> str:
-    """Return a person's name in a form for comparisons: NFKC in lower case, without spaces, punctuation, symbols and a
-    final さん, 様 or 氏 (Mr or Ms)."""
+    """A name in a form for comparisons: NFKC in lower case, letters and digits alone, without さん, 様 or 氏."""
     letters = unicodedata.normalize("NFKC", name).casefold()
     folded = "".join(letter for letter in letters if unicodedata.category(letter)[0] not in "CPSZ")
     return _HONORIFIC.sub("", folded) or folded

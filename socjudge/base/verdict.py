@@ -11,8 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..records import Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary, is_embedded
 from .messages import Language, listed, say
-from .missing_scores import READ_BELOW, READ_CRITERIA, Outcome, Span, outcome_of, span_of, to_read
-from .pass_rule import SPECIFIED, PassRule, reaches, run_rule
+from .pass_rule import (
+    READ_BELOW,
+    READ_CRITERIA,
+    SPECIFIED,
+    Outcome,
+    PassRule,
+    Span,
+    outcome_of,
+    reaches,
+    run_rule,
+    span_of,
+    to_read,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,28 +66,24 @@ class Verdict(NamedTuple):
 
     @property
     def mark(self) -> str:
-        """Return the symbol that stands before the word of the verdict."""
         return _MARKS[self.outcome]
 
     @property
     def word(self) -> str:
-        """Return the verdict as one word, in the language of the messages."""
         return say(_WORDS[self.outcome])
 
     @property
     def in_english(self) -> str:
-        """Return the verdict as one word, in English. Records shown as one line in a terminal are always in English."""
+        """What is shown as one line in a terminal is always in English."""
         return say(_WORDS[self.outcome], lang="en")
 
     @property
     def said(self) -> str:
-        """Return the symbol and the word of the verdict."""
         return f"{self.mark} {self.word}"
 
     @property
     def headline(self) -> str:
-        """Return the verdict on a run in the specification's words, which are always Japanese. If the verdict is open,
-        return symbol, word and reason."""
+        """In the specification's words, which are Japanese. If the verdict is open: symbol, word and reason."""
         if self.outcome in ("passed", "failed"):
             return f"{self.mark} MVP{say(_WORDS[self.outcome], lang='ja')}"
         return say("{verdict} ({reason})", verdict=self.said, reason=self.reason)
@@ -88,15 +95,13 @@ class Verdict(NamedTuple):
 
     @property
     def paint(self) -> str:
-        """Return the colour of the verdict: "good" (green), "bad" (red), "warn" or "grey". Only verdicts of judges that
-        are LLMs are green or red."""
+        """ "good" (green), "bad" (red), "warn" or "grey". Only verdicts of LLMs are green or red."""
         if self.outcome in ("open", "unscored"):
             return "warn"
         return "grey" if self.is_reference else "good" if self.outcome == "passed" else "bad"
 
 
 def run_verdict(run: EvaluationRun) -> Verdict:
-    """Return the verdict on a run."""
     info = run.run
     return summary_verdict(
         run.summary,
@@ -107,8 +112,7 @@ def run_verdict(run: EvaluationRun) -> Verdict:
 
 
 def frame_undecided(frame: pd.DataFrame) -> str:
-    """Return why the one run in a frame of runs, results or scores has no verdict whatever its scores are. Return "" if
-    it may have one, or if the frame does not say it."""
+    """Why the one run in a frame has no verdict whatever its scores are; "" if it may have one."""
     keys = [name for name in ("question_id", "answer_repeat", "judge_repeat") if name in frame]
     judged = len(frame[keys].drop_duplicates()) if keys else int(frame["n_results"].iloc[0])
     asked, judges, contradictory = (
@@ -193,13 +197,11 @@ def answer_verdict(evaluation: Evaluation, line: float | None = None) -> Verdict
 
 
 def cause_text(cause: str) -> str:
-    """Return the words for the cause of a missing score. A cause that this version does not know is returned
-    unchanged."""
+    """A cause that this version does not know stays as it is."""
     return say(_CAUSES[cause]) if cause in _CAUSES else cause
 
 
 def score_text(score: float | None) -> str:
-    """Return a score as text. Return a dash if the score is missing."""
     return "–" if score is None else f"{score:g}"
 
 
@@ -213,8 +215,7 @@ def reason_text(evaluation: Evaluation, criterion: str) -> str:
 
 
 def mean_text(evaluation: Evaluation) -> str:
-    """Return the mean of an answer's scores as text. If scores are missing, the text also says from how many scores the
-    mean is computed."""
+    """The mean of an answer's scores, and of how many of them if some are missing."""
     return say("Mean: {mean:.1f}", mean=evaluation.average_score) + of_criteria(evaluation)
 
 
@@ -225,8 +226,7 @@ def of_criteria(evaluation: Evaluation) -> str:
 
 
 class Tally:
-    """Count judged answers one by one, and summarise those counted so far by a pass rule. If they are fewer than were
-    `asked` for, the verdict is open."""
+    """Count judged answers one by one. If they are fewer than were `asked` for, the verdict is open."""
 
     def __init__(self, asked: int = 0) -> None:
         self._asked = asked
@@ -234,22 +234,19 @@ class Tally:
         self._unscored = self._partial = self._to_read = 0
 
     def add(self, question_id: int | str, span: Span, *, is_read: bool = True, is_to_read: bool = False) -> None:
-        """Count a judged answer. `is_read` says whether the judge's reply could be parsed, and `is_to_read` whether a
-        person must read the answer, because an important score is dangerously low."""
+        """`is_read`: the reply could be parsed. `is_to_read`: a person must read it, for a dangerously low score."""
         self._spans.setdefault(question_id, []).append(span)
         self._unscored += not is_read
         self._partial += is_read and not span.is_whole
         self._to_read += is_to_read
 
     def add_marks(self, question_id: int | str, evaluation: Evaluation, line: float) -> None:
-        """Count a judged answer, given its evaluation and the pass line in points."""
         span = span_of(evaluation.scores, evaluation.average_score, evaluation.status)
         low = to_read(evaluation.scores, outcome_of(span, evaluation.status, line))
         self.add(question_id, span, is_read=evaluation.status == "ok", is_to_read=bool(low))
 
     def summary(self, rule: PassRule = SPECIFIED) -> RunSummary:
-        """Return the summary of the answers counted so far. A question passes if the mean of its repeats reaches the
-        line."""
+        """A question passes if the mean of its repeats reaches the line."""
         # A reply that could not be parsed counts as zeros, as the specification says. A missing score counts as 0 when
         # the rule is applied, but it is left out of `average_score`.
         worst, best = self._case("low", rule), self.best_case(rule)
@@ -285,9 +282,7 @@ def rate_text(summary: RunSummary, verdict: Verdict) -> str:
     return "–" if verdict.outcome == "open" else f"{summary.pass_rate:.1%}"
 
 
-def mixed_text(info: RunInfo) -> str:
-    """Return the text below the verdict of a run whose judge answered under several model names. Return "" for other
-    runs."""
+def _mixed_text(info: RunInfo) -> str:
     names = " ".join(info.judge_model_resolved.split()).split(", ")  # a service may name itself in several lines
     return (
         say(
@@ -330,8 +325,7 @@ SUMMARY = """## 評価結果サマリー
 
 
 def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") -> str:
-    """Return the pass rule of a run, such as 10問中7問以上が平均70点以上、かつ全体平均が70点以上. All views use these words, except the
-    specification's summary."""
+    """Such as 10問中7問以上が平均70点以上、…: the words of all views, but of the specification's summary."""
     return say(
         "of {total} questions at least {needed} have a mean of {line:g} or more, and the overall mean is "
         "{line:g} or more",
@@ -342,21 +336,24 @@ def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") 
     )
 
 
-def summary_text(summary: EvaluationRun | RunSummary, rule: PassRule | None = None) -> str:
+def summary_text(summary: EvaluationRun | RunSummary) -> str:
     """Return the summary of a run as Markdown, as the specification words it, in Japanese. What it has no words for is in
     the language in force.
 
     If replies could not be parsed, a line says how many. The verdict is open if it depends on these replies.
 
-    - summary: a run, or only its summary. A run is better, because it also has its pass rule and its judge.
-    - rule: the pass rule. If left out, it is the run's own, or the specification's for a summary alone.
+    - summary: a run, or only its summary. A run is better, because it also has its pass rule and its judge; with a
+      summary alone, the pass rule is the specification's.
     """
-    verdict, more = None, list[str]()
     if isinstance(summary, EvaluationRun):
-        rule, verdict = rule or run_rule(summary.run), run_verdict(summary)
-        more = [mixed_text(summary.run), _scale_text(summary)]
+        rule, verdict, more = (
+            run_rule(summary.run),
+            run_verdict(summary),
+            [_mixed_text(summary.run), _scale_text(summary)],
+        )
         summary = summary.summary
-    rule, verdict = rule or SPECIFIED, verdict or summary_verdict(summary)
+    else:
+        rule, verdict, more = SPECIFIED, summary_verdict(summary), []
     needed = rule.needed(summary.total_questions)
     text = SUMMARY.format(
         verdict=verdict.headline, total=summary.total_questions, passed=summary.passed_questions, needed=needed,

@@ -62,7 +62,7 @@ def choose_project(
             raise ConfigError(
                 "{folder}: no such folder; `socjudge init {folder}` makes an evaluation project there", folder=project
             )
-        settings.use_project(project)
+        constants.use_project(project)
         return
     is_needed = context.invoked_subcommand != "init" and "--help" not in sys.argv
     if is_needed and "SOCJUDGE_HOME" not in os.environ and not Path.cwd().is_relative_to(constants.PROJECT_DIR):

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from ..base.conditions import runbooks_text
 from ..base.messages import os_reason, say
-from ..base.missing_scores import UNREAD, outcome_of, span_of
-from ..base.pass_rule import run_rule
+from ..base.pass_rule import UNREAD, outcome_of, run_rule, span_of
 from ..base.storage import as_path
 from ..errors import ConfigError
 from ..records import BARE, UNKNOWN, AssistantAnswer, EvaluationRun, RunInfo, RunSummary, Usage

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from ..answering.citations import as_material, unmeasurable
-from ..base.messages import Language, listed, say
-from ..base.missing_scores import average, outcome_of, span_of
+from ..base.messages import listed, say
+from ..base.pass_rule import average, outcome_of, span_of
 from ..base.texts import encodable
 from ..errors import ProviderError, RequestRefused, SocJudgeError, UnparsableJudgement
 from ..models import event_loop
@@ -193,7 +193,7 @@ async def judge_answer(
 
 def _read(completion: Completion, rubric: Rubric, shown: Sequence[str], *, was_told: bool) -> Judgement:
     if completion.problem:
-        raise UnparsableJudgement(completion.problem, completion.text)
+        raise UnparsableJudgement(completion.problem)
     marked = [name for name in rubric.criteria if name not in completion.missing]
     return parse_judgement(
         completion.text, marked, finish_reason=completion.finish_reason, quoted=shown,
@@ -216,11 +216,6 @@ def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[st
         attempts=0,
         error=str(error),
     )
-
-
-def count_retries(error: str) -> int:
-    """How many retries the field `error` of an evaluation mentions, in Japanese or English."""
-    return sum(error.count(say("retried: {cause}", lang=lang, cause="")) for lang in get_args(Language))
 
 
 def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJudgement) -> ModelRequest:

@@ -29,8 +29,6 @@ _HALF_WIDTH = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Hold the scores and reasons in a judge's reply."""
-
     scores: dict[str, int]
     rationale: dict[str, str]
     overall_comment: str
@@ -61,7 +59,7 @@ def parse_judgement(
     was_told: bool = False,  # whether it replied before, and was then told the scale
 ) -> Judgement:
     """Return the scores and reasons in a judge's reply. `quoted` are the texts that the judge was shown.
-    UnparsableJudgement, with the reply and the cause, if they cannot be read with certainty."""
+    UnparsableJudgement, with the cause, if they cannot be read with certainty."""
     try:
         _check_ending(text, finish_reason)
         body = without_thinking(text.strip().removeprefix("\ufeff").strip())
@@ -77,12 +75,8 @@ def parse_judgement(
         if rest := body[verdicts[-1].start + len(verdicts[-1].source) :]:
             _check_rest(rest, readings[0].scores)
         return readings[0]
-    except UnparsableJudgement as error:
-        raise UnparsableJudgement(str(error), text) from None
     except (ValueError, OverflowError, RecursionError) as error:
-        raise UnparsableJudgement(
-            "the reply could not be read: {reason}", reason=str(error)[:80], raw_text=text
-        ) from None
+        raise UnparsableJudgement("the reply could not be read: {reason}", reason=str(error)[:80]) from None
 
 
 def _check_ending(text: str, finish_reason: str) -> None:

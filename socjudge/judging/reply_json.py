@@ -47,8 +47,6 @@ def without_thinking(body: str) -> str:
 
 @dataclass(frozen=True)
 class JsonObject:
-    """Hold one JSON object of a reply."""
-
     value: dict[str, Any]
     source: str  # its text in the reply
     start: int  # where this text begins
@@ -86,8 +84,7 @@ def find_objects(body: str) -> list[JsonObject]:
 
 
 def closing_brace(body: str, start: int) -> int | None:
-    """Return the position of the brace that closes the object that opens at `start`, or None. Braces inside strings are
-    skipped."""
+    """The position of the brace that closes the object at `start`, or None. Braces in strings are skipped."""
     stack: list[str] = []
     for token in _TOKEN.finditer(body, start):
         character = token[0]

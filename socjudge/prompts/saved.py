@@ -98,17 +98,11 @@ def save_prompt(
     try:
         content = "\n".join(["---", *block, "---", prompt.text]).encode("utf-8")
         write_new(path.parent, [path.name], [content])
-    except UnicodeEncodeError:
-        raise ConfigError(
-            "prompt '{name}' holds half of a surrogate pair, which no file can hold; remove it", name=name
-        ) from None
-    except OSError as error:
-        if path.exists():
-            raise ConfigError("{path} exists and is not overwritten; choose another name", path=path) from None
+    except (OSError, UnicodeEncodeError) as error:
         raise ConfigError(
             "{path}: the prompt cannot be written ({reason}); free space, fix the permissions or shorten the name",
             path=path,
-            reason=error.strerror,
+            reason=error.strerror if isinstance(error, OSError) and error.strerror else error,
         ) from None
     return path
 

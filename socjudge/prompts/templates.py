@@ -159,7 +159,6 @@ def _built_in(prompt_id: str) -> Prompt:
 
 @functools.cache
 def built_in_ids() -> frozenset[str]:
-    """Return the ids of the prompts that come with socjudge."""
     return frozenset(
         [OF_RUBRIC, *(file.name.removesuffix(".txt") for file in _TEMPLATES.iterdir() if file.name.endswith(".txt"))]
     )

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ..base.messages import say
-from ..base.missing_scores import Outcome
-from ..base.pass_rule import reaches, run_rule
+from ..base.pass_rule import Outcome, reaches, run_rule
+from ..base.showing import FLAGS
 from ..base.texts import local_time
 from ..base.verdict import Tally, Verdict, answer_verdict
 from ..charts.runs import plot_criterion_trend, plot_question_strip
@@ -26,11 +26,6 @@ from .effect import compare_runs
 MOST_ROWS = 100  # rows of a chart with one row per question
 OUTCOMES: tuple[Outcome, ...] = ("failed", "unscored", "open", "passed")  # the outcomes in the order of the page
 _ALIKE = ["judge_model", "prompt_id", "prompt_sha256", "assistant_model", "dataset_sha256"]
-_FLAGS = {
-    "insufficient_evidence": "insufficient evidence",
-    "dangerous_operation": "dangerous operation",
-    "ambiguous_query": "ambiguous question",
-}
 
 
 class Row(NamedTuple):
@@ -75,7 +70,7 @@ def rows_of(run: EvaluationRun) -> list[Row]:
         weakest = min(low, key=low.__getitem__) if low and verdict.outcome == "failed" else ""
         if run.summary.is_contradictory:
             verdict = verdict._replace(outcome="open")
-        flags = [say(words) for name, words in _FLAGS.items() if getattr(result.answer.flags, name)]
+        flags = [say(words) for name, words in FLAGS.items() if getattr(result.answer.flags, name)]
         rows.append(Row(result, verdict, scores, evaluation.average_score if known else None, weakest, flags))
     return sorted(rows, key=lambda row: OUTCOMES.index(row.verdict.outcome))
 

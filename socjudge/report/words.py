@@ -7,8 +7,7 @@ from typing import Any
 import pandas as pd
 
 from ..base.messages import listed, say, sentences
-from ..base.missing_scores import Outcome
-from ..base.pass_rule import PassRule, reaches
+from ..base.pass_rule import Outcome, PassRule, reaches
 from ..base.verdict import Verdict
 from ..certify.certificate import TRUSTED, UNTRUSTED, Certificate
 from ..prompts.templates import pretended_name

@@ -17,8 +17,7 @@ from typing import TypeVar
 
 from ..answering.assistant import prepare_answer
 from ..answering.own_assistant import Assistant
-from ..base.missing_scores import outcome_of, span_of
-from ..base.pass_rule import run_rule
+from ..base.pass_rule import outcome_of, run_rule, span_of
 from ..base.redact import surprise_text
 from ..errors import ConfigError, RequestRefused, RunStopped, SocJudgeError, UnexpectedError
 from ..judging.asking import keeping

@@ -17,8 +17,7 @@ import msgspec
 import orjson
 
 from ..base.messages import listed, say
-from ..base.missing_scores import average, outcome_of, span_of
-from ..base.pass_rule import reaches, run_rule
+from ..base.pass_rule import average, outcome_of, reaches, run_rule, span_of
 from ..base.verdict import Tally
 from ..errors import ConfigError
 from ..prompts.templates import true_id

@@ -11,8 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..base.messages import say, sentences
-from ..base.missing_scores import frame_spans
-from ..base.pass_rule import PassRule, frame_rule, reaches
+from ..base.pass_rule import PassRule, frame_rule, frame_spans, reaches
 from ..base.verdict import frame_undecided
 from ..errors import ConfigError
 from .basics import Floats, low_high, need_columns, pass_rate_interval, plain_floats
@@ -201,7 +200,7 @@ def _gate_row(part: pd.DataFrame, noise: float | None, who: str) -> list[dict[st
     rule = frame_rule(part)
     n, unscored = int(table["score"].notna().sum()), int(table["score"].isna().sum())
     # The log's counts if everything missing were 0 points, or 100 points.
-    spans = frame_spans(part)[["low", "high"]].groupby(part["question_id"]).mean()
+    spans = frame_spans(part).groupby(part["question_id"]).mean()
     log_passes, could_pass = (bool(_gate(spans[end].to_numpy()[None, :], rule)[0]) for end in ("low", "high"))
     undecided = frame_undecided(part)
     log_passes, could_pass = log_passes and not undecided, could_pass or bool(undecided)

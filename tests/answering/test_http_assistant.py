@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.own_bot import ANSWER, CITED, Said, azure, chat, dify, page_tables, plain, running
 
-from socjudge import settings
+from socjudge import constants, settings
 from socjudge.answering.own_assistant import Assistant
 from socjudge.errors import ConfigError, NoAnswer
 
@@ -37,9 +37,9 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def own_project(tmp_path: Path) -> Iterator[Path]:
     before = settings.open_project().folder
-    settings.use_project(tmp_path)
+    constants.use_project(tmp_path)
     yield tmp_path
-    settings.use_project(before)
+    constants.use_project(before)
 
 
 def test_a_plain_service_is_asked_as_the_table_says() -> None:

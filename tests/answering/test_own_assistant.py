@@ -106,7 +106,9 @@ def test_a_secret_of_the_environment_is_not_told(name: str, monkeypatch: pytest.
     for ask in (fails, says, lambda question: {"answer": "x", "contexts": [{"key": os.environ[name]}]}):
         with pytest.raises(SocJudgeError) as told:
             Assistant(ask).ask("初動は。")
-        assert "blue-horse" not in str(told.value) and "[key]" in str(told.value)
+        assert "blue-horse" not in str(told.value) and (
+            "[key]" in str(told.value) or "unknown field" in str(told.value)
+        )
 
 
 def test_what_is_no_secret_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,10 +142,10 @@ def test_a_function_that_runs_on_counts_against_concurrency() -> None:
             running -= 1
         return "隔離します。"
 
-    assistant = Assistant(slow, name="slow", concurrency=2, timeout_s=0.1)
+    assistant = Assistant(slow, name="slow", concurrency=2, timeout_s=0.3)
     try:
         for _ in range(2):
-            with pytest.raises(NoAnswer, match=r"0\.1 seconds"):
+            with pytest.raises(NoAnswer, match=r"0\.3 seconds"):
                 assistant.ask("初動は。")
         with pytest.raises(NoAnswer, match="2 earlier calls of slow still run"):
             assistant.ask("初動は。")
@@ -160,7 +162,7 @@ def test_a_function_that_runs_on_counts_against_concurrency() -> None:
         (3, "int"),
         ({"text": "x"}, "answer"),
         ({"answer": "x", "context": ["y"]}, "contexts"),
-        ({"answer": "x", "contexts": [3]}, "3"),
+        ({"answer": "x", "contexts": [3]}, r"contexts\[0\]"),
         ({"answer": "x", "flags": {"danger": True}}, "danger"),
         ({"answer": "x", "cost_usd": -1}, "cost_usd"),
         ({"answer": "x", "input_tokens": True}, "input_tokens"),

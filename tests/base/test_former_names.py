@@ -14,7 +14,7 @@ from conftest import ROOT
 from support.command_line import socjudge_here
 
 import socjudge as sj
-from socjudge import settings
+from socjudge import constants, settings
 from socjudge.base import former_names
 from socjudge.base.former_names import instead_of
 from socjudge.base.messages import say
@@ -92,13 +92,13 @@ def test_two_judges_as_one_are_told_with_their_place(tmp_path: Path) -> None:
     answered = (sj.EvalQuestion(1, "正常系", "初動は。", ("隔離",)), sj.AssistantAnswer("初動は。", "隔離します。"))
     (tmp_path / "socjudge.toml").write_text('[defaults]\njudge_model = "gpt-4o-mini > gpt-4o"\n', encoding="utf-8")
     before = settings.open_project().folder
-    settings.use_project(tmp_path)
+    constants.use_project(tmp_path)
     try:
         for model in ("gpt-4o-mini > gpt-4o", "auto"):
             with pytest.raises(ConfigError, match="Judge again near the line"):
                 sj.evaluate_answer(*answered, model=model, rubric=sj.Rubric())
     finally:
-        settings.use_project(before)
+        constants.use_project(before)
 
 
 def test_other_names_have_nothing_instead() -> None:

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from support.one_run import log_of, one_run
 
 import socjudge as sj
-from socjudge.base.missing_scores import average
-from socjudge.base.pass_rule import PassRule
+from socjudge.base.pass_rule import PassRule, average
 from socjudge.base.verdict import answer_verdict, run_verdict, summarise_results
 from socjudge.cli.run import report_run
 from socjudge.panels.views.common import results_html

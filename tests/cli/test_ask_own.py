@@ -16,7 +16,7 @@ from support.own_bot import Bot, Said, running
 from typer.testing import CliRunner
 
 import socjudge as sj
-from socjudge import settings
+from socjudge import constants, settings
 from socjudge.cli.app import app
 from socjudge.errors import ConfigError
 from socjudge.models.opening import open_model
@@ -48,9 +48,9 @@ def project(tmp_path: Path, bot: Bot, monkeypatch: pytest.MonkeyPatch) -> Iterat
     )
     before = settings.open_project().folder
     monkeypatch.setenv("BOT_KEY", KEY)
-    settings.use_project(tmp_path)
+    constants.use_project(tmp_path)
     yield tmp_path
-    settings.use_project(before)
+    constants.use_project(before)
 
 
 def command(*arguments: str, **how: Any) -> Any:
@@ -146,7 +146,7 @@ def test_without_a_terminal_an_address_is_written_with_what_is_suggested(project
     (project / "socjudge.toml").write_text("", encoding="utf-8")
     done = socjudge("init", str(project), "--assistant", f"{bot.url}/ask", SOCJUDGE_LANG="ja")
     assert (done.returncode, "アシスタントの名前 [bot]: bot" in done.stderr) == (0, True), done.stderr
-    settings.use_project(project)
+    constants.use_project(project)
     assert settings.open_project().assistants["bot"] == {
         "url": f"{bot.url}/ask", "body": {"question": "{question}"},
         "answer": "reply.text", "contexts": "sources[*].body",

@@ -28,9 +28,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     """An empty project in the one in force until the test ends."""
     before = constants.PROJECT_DIR
     assert invoke("init", str(tmp_path / "mine"), "--empty").exit_code == 0
-    settings.use_project(tmp_path / "mine")
+    constants.use_project(tmp_path / "mine")
     yield tmp_path / "mine"
-    settings.use_project(before)
+    constants.use_project(before)
 
 
 def invoke(*arguments: str) -> Any:

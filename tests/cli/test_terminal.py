@@ -15,7 +15,7 @@ from conftest import ANSWER, ROOT
 from support.command_line import socjudge_here
 from support.service import KEY, Reply, Service, error, is_judge_call, judgement
 
-from socjudge import settings
+from socjudge import constants
 from socjudge.cli.app import app
 
 # Clears the screen, tells a verdict, takes a line of its own, sets the title and the clipboard, and hides what follows.
@@ -54,7 +54,7 @@ def shown(folder: Path, *arguments: str, code: int | tuple[int, ...], service: S
     """What the command prints, once the terminal is seen to show just that."""
     keys = {} if service is None else {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": service.base_url}
     done = socjudge_here("--project", str(folder), *arguments, SOCJUDGE_LANG="ja", **keys)
-    settings.use_project(ROOT)
+    constants.use_project(ROOT)
     said = (done.stdout + done.stderr).replace("\ufe0f", "")  # which pyte does not know
     assert done.returncode in (code if isinstance(code, tuple) else (code,)), said
     assert "Traceback" not in said

@@ -85,9 +85,8 @@ def test_full_width_digits_are_read() -> None:
     ],
 )
 def test_what_leaves_a_doubt_is_refused_with_the_reason(text: str, why: str) -> None:
-    with pytest.raises(UnparsableJudgement, match=why) as caught:
+    with pytest.raises(UnparsableJudgement, match=why):
         read(text)
-    assert caught.value.raw_text == text
 
 
 def test_a_cut_reply_is_refused_wherever_it_is_cut() -> None:

@@ -9,7 +9,7 @@ import pytest
 from support.own_bot import Bot, Said, running
 
 import socjudge as sj
-from socjudge import settings
+from socjudge import constants, settings
 
 DATASET = '[{"id": 1, "category": "正常系", "question": "初動は。", "expected_keypoints": ["隔離", "報告"]}]'
 
@@ -27,9 +27,9 @@ def bot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bot]:
             'body = { q = "{question}" }\nanswer = "text"\ncontexts = "docs[*]"\n',
             encoding="utf-8",
         )
-        settings.use_project(tmp_path)
+        constants.use_project(tmp_path)
         yield found
-    settings.use_project(before)
+    constants.use_project(before)
 
 
 def test_the_run_panel_judges_it_without_an_index(bot: Bot) -> None:

@@ -289,11 +289,11 @@ def test_a_budget_that_is_used_up_is_said_in_the_panel(hosted: RunPanel, service
 
 
 @pytest.mark.slow
-def test_retries_and_unread_replies_are_counted(hosted: RunPanel, service: Service) -> None:
+def test_unread_replies_are_counted(hosted: RunPanel, service: Service) -> None:
     service.script = [error(429, "slow down"), error(500, "oops"), judgement(80), *["読めない返事"] * 3]
     run(hosted)
     progress = hosted.session.progress
-    assert (progress.retries, progress.unread, progress.done, progress.mean) == (2, 1, 10, 80.0)
+    assert (progress.unread, progress.done, progress.mean) == (1, 10, 80.0)
     assert "⚠️ <b>" in hosted.results.value and "未採点: " in hosted.results.value
 
 

@@ -16,7 +16,6 @@ from support.service import KEY, Service, judgement
 
 import socjudge as sj
 from socjudge import constants
-from socjudge.answering.dataset import save_eval_dataset
 from socjudge.base.atomic_files import append_line
 from socjudge.errors import ConfigError, RunNote
 from socjudge.history import check_logs
@@ -116,8 +115,6 @@ WRITERS: dict[str, Callable[[], Any]] = {
     "eval/human_labels/sato.jsonl": lambda: append_label("sato", LABEL),
     "eval/human_labels/": lambda: append_label("sato", LABEL),
     "eval/prompts/": lambda: sj.save_prompt(GUIDE, name="mine", parent="guide-1"),
-    "eval/eval_dataset.json": lambda: save_eval_dataset([QUESTION], constants.EVAL_DATASET_PATH),
-    "eval/": lambda: save_eval_dataset([QUESTION], constants.EVAL_DATASET_PATH),
     ".socjudge/": lambda: sj.build_index(),
     ".socjudge/index/": lambda: sj.build_index(),
     ".socjudge/index/manifest.json": lambda: sj.build_index(),

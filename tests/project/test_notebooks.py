@@ -27,7 +27,6 @@ from socjudge import (
     load_run,
     rejudge,
     run_evaluation_suite,
-    save_eval_dataset,
 )
 from socjudge.base.messages import speaking
 from socjudge.base.verdict import summarise_results
@@ -142,6 +141,12 @@ def logs_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
 
 
 @pytest.mark.few(8)
+def two_questions(folder: Path) -> Path:
+    path = folder / "two.json"
+    path.write_text(json.dumps(json.loads(constants.EVAL_DATASET_PATH.read_text("utf-8"))[:2]), "utf-8")
+    return path
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_notebook_works_on_anyones_logs(
@@ -150,7 +155,7 @@ def test_a_notebook_works_on_anyones_logs(
     monkeypatch.setattr(constants, "PROMPTS_DIR", tmp_path / "prompts")
     parameters: dict[str, Any] = {"LOGS_DIR": logs_dir}
     if name.startswith("01"):
-        parameters["DATASET"] = str(save_eval_dataset(load_eval_dataset()[:2], tmp_path / "two.json"))
+        parameters["DATASET"] = str(two_questions(tmp_path))
     if name.startswith("04"):
         parameters["PROMPTS_DIR"] = str(tmp_path / "prompts")
     if name.startswith("06"):
@@ -218,9 +223,7 @@ def test_a_prompt_is_tried_without_paying_again_for_what_the_log_holds(
 
 @pytest.mark.slow
 def test_the_first_notebook_says_where_the_log_is_and_what_would_cost(service: Service, tmp_path: Path) -> None:
-    dataset = tmp_path / "two.json"
-    save_eval_dataset(load_eval_dataset()[:2], dataset)
-    parameters = {"DATASET": str(dataset), "LOGS_DIR": tmp_path / "logs"}
+    parameters = {"DATASET": str(two_questions(tmp_path)), "LOGS_DIR": tmp_path / "logs"}
     shown, _ = run_notebook("01_run_evaluation.ipynb", **parameters)
     assert "ALLOW_COST = True" in shown
     assert service.requests == []

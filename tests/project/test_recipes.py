@@ -141,9 +141,9 @@ def priced_project(tmp_path: Path) -> Iterator[Path]:
     prices = [f'[prices."{name}"]\ninput = {paid}\noutput = {back}\n' for name, (paid, back) in PRICES.items()]
     (tmp_path / "socjudge.toml").write_text("\n".join(prices), encoding="utf-8")
     before = settings.open_project().folder
-    settings.use_project(tmp_path)
+    constants.use_project(tmp_path)
     yield tmp_path
-    settings.use_project(before)
+    constants.use_project(before)
 
 
 def judged(judges: Service) -> sj.EvaluationRun:

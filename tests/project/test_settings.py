@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     """An empty project; the project and the constants of before are there again after the test."""
     before = constants.PROJECT_DIR
     yield tmp_path
-    settings.use_project(before)
+    constants.use_project(before)
 
 
 def opened(folder: Path, text: str) -> settings.Project:
@@ -57,29 +57,25 @@ def test_a_project_has_what_its_file_says_and_the_specifications_values_for_the_
     }  # fmt: skip
 
 
-def test_a_constant_assigned_in_this_process_goes_before_the_file(
+def test_a_constant_that_was_assigned_holds_unless_the_file_has_the_setting(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened(folder, SEVEN + '[defaults]\njudge_model = "gpt-4o"\n')
+    monkeypatch.setattr(constants, "QUESTION_CATEGORIES", [*constants.QUESTION_CATEGORIES])
+    opened(folder, '[rubric]\npass_threshold = 80\n[defaults]\njudge_model = "gpt-4o"\n')
     monkeypatch.setattr(constants, "JUDGE_PASS_THRESHOLD", 60.0)
-    constants.QUESTION_CATEGORIES.append("連絡系")
     monkeypatch.setattr(constants, "JUDGE_EVALUATION_CRITERIA", ["正確性"])
+    constants.QUESTION_CATEGORIES.append("連絡系")
     project = settings.open_project()
-    assert project.rubric == sj.Rubric(
-        ("正確性",), pass_threshold=60.0
-    )  # without the description of the file's criterion
-    assert project.categories[-1] == "連絡系"
-    assert project.sources["rubric.pass_threshold"] == project.sources["dataset.categories"] == "constant"
-    assert settings.open_project().default_model("judge") == ("gpt-4o", True)
+    assert project.rubric == sj.Rubric(("正確性",), pass_threshold=80)
+    assert (project.categories[-1], project.sources["dataset.categories"]) == ("連絡系", "built-in")
+    assert project.default_model("judge") == ("gpt-4o", True)
 
 
 def test_opening_a_project_leaves_nothing_of_the_one_before(folder: Path) -> None:
-    constants.JUDGE_PASS_THRESHOLD = 60.0
-    constants.QUESTION_CATEGORIES += ["連絡系"]
     (folder / "other").mkdir()
     opened(folder, SEVEN)
     project = sj.open_project(folder / "other")
-    assert project.rubric == sj.Rubric() and "連絡系" not in project.categories
+    assert project.rubric == sj.Rubric()
     assert set(project.sources.values()) == {"built-in"}
     assert folder / "other" / "logs" == constants.LOGS_DIR
     with pytest.raises(sj.ConfigError, match="no such folder"):
@@ -99,7 +95,7 @@ def test_the_language_of_a_changed_file_holds_at_once(folder: Path, monkeypatch:
     monkeypatch.delenv("SOCJUDGE_LANG")
     for lang in ("en", "ja"):
         (folder / "socjudge.toml").write_text(f"[defaults]\nlanguage = '{lang}'\nk = 0", "utf-8")  # a faulty one too
-        settings.use_project(folder)
+        constants.use_project(folder)
         assert language() == lang
 
 
@@ -228,12 +224,13 @@ def test_a_description_may_have_several_lines(folder: Path) -> None:
     assert "1. **迅速性**: 早いか\n   - 100点: 5分以内\n\n【評価対象】" in sj.load_prompt(None).text
 
 
-def test_the_panels_begin_with_what_the_project_has_set(folder: Path) -> None:
+def test_the_panels_begin_with_what_the_project_has_set(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened(folder, SEVEN + '[defaults]\njudge_model = "gpt-4o"\nassistant_model = "offline"\nk = 3\n')
     panel = sj.RunPanel()
     assert (panel.judge_model.value, panel.judge_prompt.value, panel.k.value) == ("gpt-4o", "rubric-1", 3)
     assert panel.assistant_model.value == sj.AskPanel().model.value == "offline"
-    constants.DEFAULT_JUDGE_PROMPT, constants.DEFAULT_ASSISTANT_PROMPT = "mine-1", "mine-2"
+    monkeypatch.setattr(constants, "DEFAULT_JUDGE_PROMPT", "mine-1")
+    monkeypatch.setattr(constants, "DEFAULT_ASSISTANT_PROMPT", "mine-2")
     panel = sj.RunPanel()  # also where there is no such prompt, which is said when it is to be used
     assert (panel.judge_prompt.value, panel.assistant_prompt.value) == ("mine-1", "mine-2")
 

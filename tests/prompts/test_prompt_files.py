@@ -155,7 +155,7 @@ def test_a_prompt_that_could_not_be_used_is_not_saved(folder: Path) -> None:
         save_prompt(GUIDE.text.replace("{answer}", "{foo}"), name="mine", parent="guide-1")
     with pytest.raises(ConfigError, match=r"lacks \{context\}"):
         save_prompt("{question}", name="mine", parent="assistant-1", kind="assistant")
-    with pytest.raises(ConfigError, match="half of a surrogate pair"):
+    with pytest.raises(ConfigError, match="surrogates not allowed"):
         save_prompt(GUIDE.text + "\ud800", name="mine", parent="guide-1")
     assert not folder.exists()
 

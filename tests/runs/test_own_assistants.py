@@ -21,7 +21,7 @@ from support.run_options import with_options
 from support.service import Service, judgement, serving
 
 import socjudge as sj
-from socjudge import settings
+from socjudge import constants, settings
 from socjudge.errors import ConfigError, ProviderError, RunStopped
 from socjudge.records import EvalQuestion
 from socjudge.runs.given_answers import open_answers
@@ -273,9 +273,9 @@ def own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     before = settings.open_project().folder
-    settings.use_project(tmp_path)
+    constants.use_project(tmp_path)
     yield tmp_path
-    settings.use_project(before)
+    constants.use_project(before)
 
 
 def _interrupted(name: str, logs: Path) -> Path:

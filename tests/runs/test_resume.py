@@ -41,7 +41,7 @@ from socjudge import (
     run_evaluation_suite,
     unfinished_runs,
 )
-from socjudge.errors import BudgetReached, UnparsableJudgement
+from socjudge.errors import BudgetReached
 from socjudge.records import Completion, EvaluationResult, Rubric, RunInfo, Usage
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import finishing, plan
@@ -566,14 +566,14 @@ def test_two_runs_that_begin_at_once_get_a_name_each(tmp_path: Path) -> None:
 def test_what_an_error_carries_is_kept_when_the_run_ends_with_it(
     service: Service, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
-    error = UnparsableJudgement("読めません", raw_text="返事")
+    error = ConfigError("読めません", of_one=True)
 
     def fail(result: EvaluationResult) -> None:
         raise error
 
-    with pytest.raises(UnparsableJudgement, match="読めません\n1 of 1 judged answers are safe") as caught:
+    with pytest.raises(ConfigError, match="読めません\n1 of 1 judged answers are safe") as caught:
         run_suite(questions[:1], tmp_path, answers=stored(questions[:1]), on_result=fail)
-    assert caught.value.raw_text == "返事"
+    assert caught.value.of_one
 
 
 text = st.text(max_size=20)

@@ -57,7 +57,6 @@ def test_the_statistics_know_nothing_but_arrays_frames_and_settings() -> None:
                     "base.pass_rule",
                     "base.conditions",
                     "base.texts",
-                    "base.missing_scores",
                     "base.verdict",
                     "base.public",
                 }

@@ -13,7 +13,7 @@ from typing import IO
 import pytest
 from conftest import ROOT
 
-from socjudge import constants, settings
+from socjudge import constants
 from socjudge.cli.app import main
 
 TERMINAL = {"NO_COLOR": "1", "COLUMNS": "120"}
@@ -52,6 +52,6 @@ def socjudge_here(
         with pytest.raises(SystemExit) as ended:
             main()
         if project != constants.PROJECT_DIR:  # by --project, for this command alone
-            settings.use_project(project)
+            constants.use_project(project)
     told = [stream.detach().getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
     return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), *told)

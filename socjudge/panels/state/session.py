@@ -14,7 +14,6 @@ from typing import Any, Literal, Self, cast
 from ...base.messages import say
 from ...base.redact import redact, surprise_text
 from ...errors import BudgetReached, RunStopped, SocJudgeError
-from ...judging.judge import count_retries
 from ...records import EvaluationResult, EvaluationRun
 from ...runs.forecast import RunPlan
 from ...runs.running import shared_budget
@@ -36,7 +35,6 @@ class Progress:
     before: int = 0  # how many were judged before this start of the run; the fields below do not count them
     mean: float | None = None  # of the scored answers (0–100); None if there are none
     cost_usd: float | None = 0.0  # of the results so far; None if unknown
-    retries: int = 0  # repeated calls
     unread: int = 0  # unscored answers
     left_s: float | None = None  # seconds that the rest will take at the present pace; None if nobody knows
 
@@ -161,7 +159,6 @@ class Session:
             done=done,
             mean=points / count if count else None,
             cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
-            retries=before.retries + len(answer.retries) * is_new + count_retries(evaluation.error),
             unread=before.unread + (evaluation.status != "ok"),
             left_s=pace_s * (before.total - done),
         )

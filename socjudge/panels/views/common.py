@@ -120,7 +120,7 @@ def boss_text(run: EvaluationRun) -> str:
 
 
 def progress_text(progress: Progress) -> str:
-    """Return the progress of a run as one line of text: answers done, mean score, cost, repeated calls, and so on."""
+    """Return the progress of a run as one line of text: answers done, mean score, cost, and so on."""
     if not progress.total:
         return say("Getting ready")
     text = f"{progress.done}/{progress.total}"
@@ -130,8 +130,6 @@ def progress_text(progress: Progress) -> str:
         text += say(", mean {mean:.1f}", mean=progress.mean)
     if progress.cost_usd is None or progress.cost_usd:
         text += say(", cost {cost}", cost=money(progress.cost_usd))
-    if progress.retries:
-        text += say(", {count} retries", count=progress.retries)
     if progress.unread:
         text += say(", {count} not scored", count=progress.unread)
     if progress.left_s is not None and progress.done < progress.total:

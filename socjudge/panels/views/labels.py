@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...base.messages import say
-from ...base.missing_scores import average
+from ...base.pass_rule import average
 from ...base.showing import block, escape, flags_html
 from ...history.labels import Label
 from ...records import Evaluation
