@@ -191,7 +191,7 @@ def settings_file() -> str:
 
 
 def keep_free(model: str) -> None:
-    """Write into socjudge.toml that a model costs nothing."""
+    """Write into socjudge.toml that a model costs nothing. model: its name, as `models.prices.price_key` has it."""
     import json
 
     from .base.atomic_files import append_line

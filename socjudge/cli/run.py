@@ -217,11 +217,11 @@ def ask_what_is_free(plan: RunPlan, yes: bool) -> RunPlan:
 
     if yes or not sys.stdin.isatty() or not (models := unpriced(plan.plan)):
         return plan
-    for model in models:
+    for key, model in models.items():
         question = say("The price of {model} is unknown. Is it free of charge?", model=model.where)
         echo(f"{question} [y/N]: ", nl=False, err=True)
         if sys.stdin.readline().strip().lower() in AGREED:
-            keep_free(model.name)
+            keep_free(key)
     return replace(plan, left=foresee(plan.plan, plan.options, plan.logs_dir).left)
 
 

@@ -121,7 +121,7 @@ class DecisionModel(OpenAIModel):
         resolved = response.get("model")
         resolved = self.without_keys(resolved) if isinstance(resolved, str) and resolved else self.name
         used, sent = response.get("usage") or {}, count_bytes(request.messages)
-        usage = usage_of(used, self.own_name, resolved, self.address, sent=sent)
+        usage = usage_of(used, self.name, resolved, self.address, sent=sent)
         judgement, missing, problem = None, dict[str, str](), ""
         try:
             judgement, missing = translate(answers, request.material["rubric"], self.levels)

@@ -146,7 +146,7 @@ class OpenAIModel(Model):
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """Return the most that one call can cost in US dollars. Return None if the price is unknown."""
-        return most_usd_of(self.own_name, self.as_billed(request), self.address)
+        return most_usd_of(self.name, self.as_billed(request), self.address)
 
     async def _send(self, request: ModelRequest, gate: RunGate) -> Completion:
         import openai

@@ -247,7 +247,7 @@ class Model:
         def counted_usd(completion: Completion) -> float | None:
             gate.models[request.task].add(completion.model)
             # A cost of 0 is only believed for a call that can cost nothing.
-            return dearest_usd(completion.usage, self.name, completion.model) or None
+            return dearest_usd(completion.usage, self.address, self.name, completion.model) or None
 
         return await send_with_retries(
             lambda: self._send(request, gate), what=self.where, account=self._account, gate=gate,
@@ -258,8 +258,8 @@ class Model:
         """Return the most that one call can cost if it is answered, and billed, as the model that was asked for or as
         any model that has answered in this run."""
         billed = self.as_billed(request)
-        prices = [self.most_usd(request), *(most_usd_of(name, billed) for name in gate.models[request.task])]
-        return max((usd for usd in prices if usd is not None), default=None)
+        others = (most_usd_of(name, billed, self.address, by_anyone=True) for name in gate.models[request.task])
+        return max((usd for usd in (self.most_usd(request), *others) if usd is not None), default=None)
 
     async def check_name(self) -> None:
         """Raise ConfigError if the service reports that it does not have this model. The check costs nothing."""

@@ -23,15 +23,25 @@ TOKENS_PER_NARROW_CHARACTER = 0.3
 MAX_BYTES_PER_TOKEN = 16
 
 
-def price_usd(model: str, input_tokens: float, output_tokens: float, at: str | None = None) -> float | None:
+def price_key(model: str, address: str) -> str:
+    """Return the name under which `[prices]` of socjudge.toml has what a model costs at one address and nowhere else."""
+    return f"{model}@{address}" if address else model
+
+
+def price_usd(
+    model: str, input_tokens: float, output_tokens: float, at: str | None = None, *, by_anyone: bool = False
+) -> float | None:
     """Return the price of one call in US dollars, by your own prices or those of `genai-prices`. None if it is unknown.
-    at: the address that is called (None: what such a model costs anywhere). A list price is its seller's alone."""
+    at: the address that is called (None: what such a model costs anywhere). A list price is its seller's alone, unless
+    `by_anyone` asks what another seller takes for a model of this name."""
     # Nobody can tell what a server behind another address costs, whatever its models are called.
     # For a name such as "anthropic:claude-…", the part after the provider is looked up too.
     names = dict.fromkeys((model, model.partition(":")[2] or model))
     own = last_good_project().prices  # US dollars per million tokens
-    mine = next((own[name] for name in names if name in own), None)
-    if mine is not None and (at is None or any(mine.values())):
+    here = next((own[key] for name in names if at and (key := price_key(name, at)) in own), None)
+    at = None if by_anyone else at
+    mine = here or next((own[name] for name in names if name in own), None)
+    if mine is not None and (mine is here or at is None or any(mine.values())):
         return (input_tokens * mine["input"] + output_tokens * mine["output"]) / 1e6
     seller = None if at is None else door_of(at)
     listed = (_list_price(name, seller, round(input_tokens), round(output_tokens)) for name in names)
@@ -45,11 +55,11 @@ def door_of(address: str) -> str:
     return f"https://{parts.hostname}" if parts.scheme == "https" and parts.port in (None, 443) else ""
 
 
-def most_usd_of(model: str, request: ModelRequest, at: str | None = None) -> float | None:
-    """Return the most that one call can cost in US dollars. None if the price is unknown; `at` is as for `price_usd`.
+def most_usd_of(model: str, request: ModelRequest, at: str | None = None, *, by_anyone: bool = False) -> float | None:
+    """Return the most that one call can cost in US dollars. None if unknown; `at`, `by_anyone`: as for `price_usd`.
     Each byte of the messages counts as a token. The reply counts as the longest that the request allows."""
     given = count_bytes(request.messages) + 20 * len(request.messages)
-    return price_usd(model, given, request.max_output_tokens, at)
+    return price_usd(model, given, request.max_output_tokens, at, by_anyone=by_anyone)
 
 
 def usage_of(used: Mapping[str, Any], asked: str, answered: str, at: str, *, sent: int = 0, came: int = 0) -> Usage:
@@ -66,11 +76,11 @@ def usage_of(used: Mapping[str, Any], asked: str, answered: str, at: str, *, sen
     return Usage(1, counted_in, counted_out, next((cost for cost in costs if cost is not None), None))
 
 
-def dearest_usd(usage: Usage, *models: str) -> float | None:
+def dearest_usd(usage: Usage, at: str, *models: str) -> float | None:
     """Return the call's cost, or its price under one of these models' names if that is higher. None if unknown."""
     if usage.cost_usd is None:
         return None
-    prices = (price_usd(model, usage.input_tokens, usage.output_tokens) for model in models)
+    prices = (price_usd(model, usage.input_tokens, usage.output_tokens, at, by_anyone=True) for model in models)
     return max(usage.cost_usd, *(price or 0.0 for price in prices))
 
 

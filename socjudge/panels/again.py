@@ -50,7 +50,7 @@ class JudgeAgain(WorkPanel):
             return None
         due = sum((plan.left for plan in self._plans), Estimate(0, 0, 0, 0.0))
         total, already = (sum(getattr(plan, name) for plan in self._plans) for name in ("total", "already"))
-        return due, cost_html(due, total, already), [model.name for plan in left for model in unpriced(plan)]
+        return due, cost_html(due, total, already), [key for plan in left for key in unpriced(plan)]
 
     def _begin(self, limit: float | None) -> None:
         self.session.done = self._finished  # another judge's runs do not count against this one's cap

@@ -160,7 +160,7 @@ class PromptLab(WorkPanel):
             self.check.value = block("bad", say("⚠️ This prompt cannot be used")) + text_problem.value
             return None
         self._trial_plan = work = session.plan()
-        return work.left, work_html(work), [model.name for side in work.sides for model in unpriced(side)]
+        return work.left, work_html(work), [key for side in work.sides for key in unpriced(side)]
 
     def _begin(self, limit: float | None) -> None:
         self.session.start(note=self.note.value.strip(), max_cost_usd=limit)

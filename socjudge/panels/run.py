@@ -264,7 +264,7 @@ class RunPanel(WorkPanel):
         self.planned = plan = foresee(run, how, self.logs_dir)
         self.rule.value = rule_html(run.rubric)
         note = block("muted", *map(escape, plan.note.splitlines())) if plan.note else ""
-        names = [model.name for model in unpriced(run)] if plan.left.calls else []
+        names = [*unpriced(run)] if plan.left.calls else []
         return plan.left, cost_html(plan.left, plan.n_questions, plan.already) + note, names
 
     def _begin(self, limit: float | None) -> None:

@@ -44,11 +44,11 @@ class Payment(widgets.VBox):  # type: ignore[misc]
         self.offer(None)
 
     def offer(self, due: Estimate | None, shown: str = "", unpriced: Iterable[str] = ()) -> None:
-        """Show (HTML) what is due. unpriced: names of models whose price nobody knows."""
+        """Show (HTML) what is due. unpriced: the models whose price nobody knows (see `prices.price_key`)."""
         self.due, self._unpriced = due, list(dict.fromkeys(unpriced)) if due else []
         if self._unpriced:
             free = say(
-                "If the address of {models} costs nothing, as a server of your own, say so with the button",
+                "If {models} costs nothing, as on a server of your own, say so with the button",
                 models=listed(self._unpriced),
             )
             shown += block("warn", escape(free))

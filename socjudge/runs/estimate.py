@@ -9,7 +9,7 @@ from ..base.messages import say
 from ..base.showing import block, escape, usage_html
 from ..models.endings import ending_line
 from ..models.opening import Model
-from ..models.prices import estimate_tokens, price_usd
+from ..models.prices import estimate_tokens, price_key, price_usd
 from ..records import ModelRequest, Usage, is_embedded
 from .plan import Plan
 
@@ -79,23 +79,23 @@ def estimate_plan(plan: Plan) -> Estimate:
             "not prove a price. socjudge.toml takes it, in US dollars per million tokens, below a line "
             '[prices."{name}"]: input = … and output = …, both 0 if it is free',
             model=model.where,
-            name=model.name,
+            name=key,
         )
-        for model in unpriced(plan)
+        for key, model in unpriced(plan).items()
     ]
     note = "\n".join(dict.fromkeys(filter(None, [*endings, *assumed, *unknown])))
     return Estimate(usage.calls, usage.input_tokens, usage.output_tokens, usage.cost_usd, note)
 
 
-def unpriced(plan: Plan) -> list[Model]:
-    """Return the models whose price nobody knows."""
+def unpriced(plan: Plan) -> dict[str, Model]:
+    """Return the models whose price nobody knows, by the names that `[prices]` has for them where they are called."""
     asked = ModelRequest("judge", (), {})
     models = {model.name: model for model in (plan.judge, plan.assistant) if model is not None}
-    return [
-        model
+    return {
+        price_key(name, model.address): model
         for name, model in models.items()
         if model.most_usd(asked) is None and price_usd(name, 1, 1, model.address) is None
-    ]
+    }
 
 
 def _assumed(name: str, context: int) -> str:

@@ -71,6 +71,15 @@ def test_langchain_at_a_gateway_has_no_list_price(service: Service, tmp_path: Pa
     assert hosted.most_usd(sj.records.ModelRequest("judge", (), {})) is not None
 
 
+def test_what_is_free_at_one_address_is_that_model_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = "http://localhost:4000/v1", "https://gateway.example/v1"
+    set_prices(tmp_path, monkeypatch, {f"gpt-4o@{here}": (0, 0), f"llama3:8b@{here}": (0, 0)})
+    assert price_usd("gpt-4o", 1e6, 1e6, here) == price_usd("decisions:gpt-4o", 1e6, 1e6, here) == 0
+    assert price_usd("gpt-4o", 1e6, 1e6, here, by_anyone=True) == price_usd("llama3:8b", 1e6, 1e6, here) == 0
+    assert price_usd("gpt-4o", 1e6, 1e6, there) is price_usd("gpt-4o-mini", 1e6, 1e6, here) is None
+    assert price_usd("gpt-4o", 1e6, 1e6, "api.openai.com") == 12.5
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -88,9 +97,16 @@ def test_the_command_asks_once_whether_it_is_free(
     monkeypatch.setattr(sys, "stdin", Terminal(f"{said}\n{said}\n"))
     assert ask_what_is_free(plan, False).left.cost_usd == (0 if said == "y" else None)
     assert "Is it free of charge?" in capsys.readouterr().err
-    assert ('[prices."gpt-4o-mini"]' in (constants.PROJECT_DIR / "socjudge.toml").read_text("utf-8")) == (said == "y")
+    kept = (constants.PROJECT_DIR / "socjudge.toml").read_text("utf-8")
+    assert (f'[prices."gpt-4o-mini@{service.base_url}"]' in kept) == (said == "y")
     if said == "y":
         again = sj.plan_run(QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "logs")
         assert ask_what_is_free(again, False) is again  # nothing is asked
         assert run(tmp_path, max_cost_usd=0.01).cost_usd == 0
         assert price_usd("another", 1e6, 0) == 1
+        # At another address the same name may be sold: the question comes again, and its answer stands beside the first.
+        monkeypatch.setenv("OPENAI_BASE_URL", service.base_url.replace("127.0.0.1", "localhost"))
+        elsewhere = sj.plan_run(QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "elsewhere")
+        assert elsewhere.left.cost_usd is None
+        monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+        assert ask_what_is_free(elsewhere, False).left.cost_usd == 0

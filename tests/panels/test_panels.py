@@ -774,11 +774,11 @@ def test_a_price_that_nobody_knows_is_asked_for_before_the_tick(
 ) -> None:
     monkeypatch.setattr(constants, "PROJECT_DIR", tmp_path)
     hosted.judge_model.value = "my-own-model"
-    assert "my-own-model の単価が分からない" in text(hosted.cost.value)
+    assert f"my-own-model@{service.base_url} が無料" in text(hosted.cost.value)
     hosted.allow_cost.value = True
     assert hosted.run_button.disabled  # the cap could not be kept
     hosted.payment.free_button.click()
-    assert '[prices."my-own-model"]' in (tmp_path / "socjudge.toml").read_text("utf-8")
+    assert f'[prices."my-own-model@{service.base_url}"]' in (tmp_path / "socjudge.toml").read_text("utf-8")
     assert hosted.allow_cost.layout.display == "none" and not hosted.run_button.disabled  # nothing is paid
 
 
