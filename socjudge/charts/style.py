@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import font_manager, rc_params_from_file, rcParamsDefault
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
@@ -265,27 +265,24 @@ def _natural(question: Any) -> list[Any]:
     return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", str(question)))]
 
 
+# Any colour vision tells apart the orange below the pass line and the blue from the line on. No colour is so dark that black
+# text on it would be hard to read. In grey print the darkest orange and blue look alike, but the points tell them apart.
+_CELLS = LinearSegmentedColormap.from_list(
+    "pass line", [(0, "#f2954f"), (0.5, "#fde3c8"), (0.5, "#e3eef8"), (1, "#74a9dc")]
+)
+
+
 def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
     """Draw means (0–100) as coloured cells, with a colour bar. Cells without a mean stay empty.
     The colour changes at the pass line `line`."""
-    image = ax.imshow(means.astype(float), cmap=_cell_colours(line), vmin=0, vmax=100, aspect="auto")
+    norm = TwoSlopeNorm(line, min(0, line - 1), max(100, line + 1))
+    image = ax.imshow(means.astype(float), cmap=_CELLS, norm=norm, aspect="auto")
     bar = ax.figure.colorbar(image, ax=ax, label=say("mean score (points)"))
+    bar.ax.set_yscale("linear")
+    bar.ax.set_ylim(0, 100)
     bar.set_ticks(sorted({0, 50, 100, line}))
     bar.ax.axhline(line, color="black", linestyle="--", linewidth=1)
     use_japanese(bar.ax)
-
-
-@cache
-def _cell_colours(line: float) -> LinearSegmentedColormap:
-    """Any colour vision tells apart the orange below the pass line and the blue above it."""
-    edge = min(max(line / 100, 0.0), 1.0)
-    # No colour is so dark that black text on it would be hard to read. In grey print the darkest orange and blue look
-    # alike, but the points written on them tell them apart.
-    below, above = ("#f2954f", "#fde3c8"), ("#e3eef8", "#74a9dc")
-    steps = 1000  # so that a mean just below the line is not drawn on it
-    parts = [(colours, round(share * steps)) for colours, share in ((below, edge), (above, 1 - edge))]
-    ramps = [LinearSegmentedColormap.from_list("", colours, n)(np.arange(n)) for colours, n in parts if n]
-    return LinearSegmentedColormap.from_list("pass line", np.concatenate(ramps), steps)
 
 
 def judge_key(ax: Axes, names: Iterable[Any], *, below: float = 40) -> None:

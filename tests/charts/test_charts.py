@@ -315,7 +315,7 @@ def test_the_colours_stand_out_where_a_panel_turns_them_for_a_dark_theme() -> No
     for colour in (*light.colours, light.ink, light.grey):
         assert contrast(shown(colour), shown("white")) >= 3
     for mean in np.linspace(0, 1, 101):
-        cell = chart_style._cell_colours(70.0)(mean)
+        cell = chart_style._CELLS(mean)
         assert contrast("black", cell) >= 7
         assert contrast(shown("black"), shown(cell)) >= 4.5
 
@@ -563,10 +563,13 @@ def test_a_mark_below_the_line_is_hollow_in_the_distribution_and_one_on_it_is_fi
 
 
 def test_the_colour_of_a_cell_turns_at_the_pass_line() -> None:
-    for line in (70.0, 85.0):
-        colours = chart_style._cell_colours(line)
-        warm = [colours(mean / 100)[0] > colours(mean / 100)[2] for mean in (0, line / 2, line - 0.2, line, 100)]
-        assert warm == [True, True, True, False, False]
+    for line in (0.0, 70.0, 85.0, 100.0):
+        ax = plt.figure().subplots()
+        chart_style.draw_cells(ax, pd.DataFrame([[50.0]]), line)
+        (image,) = ax.images
+        means = [0, line / 2, max(0, line - 0.01), line, 100]
+        colours = [image.cmap(image.norm(mean)) for mean in means]
+        assert [red > blue for red, _, blue, _ in colours] == [mean < line for mean in means]
 
 
 def test_a_question_without_a_category_stays_on_the_charts() -> None:
