@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..base.messages import say
-from ..runs.estimate import Estimate, unpriced
+from ..base.showing import block, escape
+from ..history.frames import load_runs
+from ..records import EvaluationRun
 from ..runs.forecast import RunPlan, foresee
 from ..runs.load import load_stored
 from ..runs.plan import plan_rejudging
 from .controls import model_box, usual_model
 from .state.session import Session
-from .views.common import cost_html
-from .work import Offer, WorkPanel
+from .work import WorkPanel
 
 
 class JudgeAgain(WorkPanel):
@@ -24,7 +25,7 @@ class JudgeAgain(WorkPanel):
         super().__init__(Session.over(logs_dir=logs_dir), say("Have it score"))
         self.logs_dir, self._on_end = logs_dir, on_end
         self._logs: list[Path] = []
-        self._plans: list[RunPlan] = []
+        self._done: list[EvaluationRun] = []  # what this judge has made of them already; it counts against the cap
         self.judge_model = model_box(say("The other judge"), usual_model("judge"))
         self.children = [self.judge_model, self.max_cost_usd, self.payment, self.buttons, self.status]
         self._locked.append(self.judge_model)
@@ -36,25 +37,27 @@ class JudgeAgain(WorkPanel):
         self._logs = logs
         self._settle()
 
-    def _plan(self) -> Offer | None:
-        judge = self.judge_model.value.strip()
-        plans = [
-            plan_rejudging(load_stored(log), judge_model=judge, judge_prompt=None, judge_repeats=1)
-            for log in self._logs
-        ]
-        # A series that was stopped is resumed, and its finished runs are not judged twice.
-        self._finished = [run for run in self.session.done if any(plan.is_done_in(run) for plan in plans)]
-        left = [plan for plan in plans if not any(plan.is_done_in(run) for run in self._finished)]
-        self._plans = [foresee(plan, None, self.logs_dir) for plan in left]
-        if not left:
-            return None
-        due = sum((plan.left for plan in self._plans), Estimate(0, 0, 0, 0.0))
-        total, already = (sum(getattr(plan, name) for plan in self._plans) for name in ("total", "already"))
-        return due, cost_html(due, total, already), [key for plan in left for key in unpriced(plan)]
+    def _plan(self) -> tuple[Sequence[RunPlan], str]:
+        """A log whose answers this judge has scored already, as in a series that was stopped, is not judged again."""
+        self._done = []
+        if not self._logs:
+            return [], ""
+        judge, left = self.judge_model.value.strip(), []
+        runs = load_runs(self.logs_dir)[["rejudged_from", "log"]].to_dict("records")
+        for log in self._logs:
+            stored = load_stored(log)
+            plan = plan_rejudging(stored, judge_model=judge, judge_prompt=None, judge_repeats=1)
+            later = (
+                load_stored(self.logs_dir / run["log"]) for run in runs if run["rejudged_from"] == stored.run.run_id
+            )
+            done = [run for run in later if plan.is_done_in(run)]
+            self._done += done[-1:]
+            left += [] if done else [foresee(plan, None, self.logs_dir)]
+        told = say("{judge} has scored these answers already; choose another judge", judge=judge)
+        return left, "" if left else block("", escape(told))
 
     def _begin(self, limit: float | None) -> None:
-        self.session.done = self._finished  # another judge's runs do not count against this one's cap
-        self.session.judge(self._plans, limit)
+        self.session.judge(self.plans, limit, paid=self._done)
 
     def _follow(self) -> None:
         super()._follow()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,9 @@ from ..history.frames import load_runs, load_scores
 from ..report.effect import compare_runs
 from ..runs.load import load_stored
 from ..runs.logs import log_files
-from ..stats.basics import in_order
 from ..stats.matrix import FAILED, PASSED, question_matrix, run_names
 from .again import JudgeAgain
-from .controls import AUTO, ROW, Panel, as_choice, button, field, heading, html, told_in
+from .controls import AUTO, ROW, Panel, button, field, heading, html, told_in
 from .matrix import Matrix
 from .views.history import answers_html, chart_html, head_text, runs_html, save_report
 
@@ -54,14 +52,9 @@ class HistoryExplorer(Panel):
 
     def __init__(self, logs_dir: Path | str | None = None) -> None:
         self.logs_dir = as_path(logs_dir or constants.LOGS_DIR)
-        self.runs = self.scores = self._all_runs = self._all_scores = self._cells = pd.DataFrame()
+        self.runs = self.scores = self._cells = pd.DataFrame()
         self._questions: list[Any] = []
         self._filling = False  # true while the panel itself sets controls
-        self.judge, self.prompt, self.category = (
-            widgets.Dropdown(description=name, style={"description_width": "7em"}, layout={"width": "18em"})
-            for name in ("Judge", say("Prompt"), say("Category"))
-        )
-        self._filters = {"judge_model": self.judge, "prompt_id": self.prompt, "category": self.category}
         self.only = widgets.ToggleButtons(
             options=[(say(name), value) for name, value in _ONLY.items()], style={"button_width": "auto"}
         )
@@ -73,9 +66,7 @@ class HistoryExplorer(Panel):
         self.report_button = button(say("Report"), "file-text")
         self.again_button = button(say("Have another judge score"), "gavel")
         self.compare_button = button(say("Compare two"), "columns")
-        self.status, self.legend, self.told, self.detail, self.line_view, self.chart_view, self.table = (
-            html() for _ in range(7)
-        )
+        self.status, self.legend, self.told, self.detail, self.table, self.chart_view = (html() for _ in range(6))
         self.again = JudgeAgain(self.logs_dir, self.reload)
         self.again.layout.display = "none"
         self.line = field(
@@ -84,14 +75,12 @@ class HistoryExplorer(Panel):
         )  # fmt: skip
         self.chart = widgets.Dropdown(options=[(say(name), name) for name in CHARTS], description=say("Charts"))
         self.more = widgets.Accordion(
-            [widgets.VBox([self.line, self.line_view]), widgets.VBox([self.chart, self.chart_view]), self.table],
-            titles=(say("With another pass line"), say("Charts"), say("Runs")),
+            [widgets.VBox([self.line, self.table]), widgets.VBox([self.chart, self.chart_view])],
+            titles=(say("With another pass line"), say("Charts")),
         )
         super().__init__(
             [
-                heading(f"📈 {say('History of runs')}"),
-                widgets.HBox([*self._filters.values(), self.reload_button], layout=ROW),
-                widgets.HBox([self.only, self.order], layout=ROW),
+                heading(f"📈 {say('History of runs')}"), widgets.HBox([self.only, self.order, self.reload_button], layout=ROW),
                 self.status, self.matrix, self.legend,
                 widgets.HBox([self.report_button, self.again_button, self.compare_button], layout=ROW),
                 self.told, self.again, self.detail, self.more,
@@ -103,35 +92,36 @@ class HistoryExplorer(Panel):
 
     def _connect(self) -> None:
         watched = [
-            *((box, "value", self._select) for box in self._filters.values()),
-            *((box, "value", self._arrange) for box in (self.only, self.order)),
-            *((self.matrix, name, act) for name, act in (("picked", self._pick), ("chosen", self._open))),
-            *((box, "value", self._unfold) for box in (self.line, self.chart)),
+            (self.only, "value", self._arrange), (self.order, "value", self._arrange), (self.matrix, "picked", self._pick),
+            (self.matrix, "chosen", self._open), (self.line, "value", self._unfold), (self.chart, "value", self._unfold),
             (self.more, "selected_index", self._unfold),
         ]  # fmt: skip
         for control, name, act in watched:
             control.observe(lambda _, act=act: None if self._filling else act(), name)
         self.reload_button.on_click(lambda _: self.reload())
-        need = "Tick one run for its report, or two to compare the newer with the older"
-        self._use_logs(self.report_button, (1, 2), need, lambda logs: save_report(self.logs_dir, *reversed(logs)))
-        need = "Tick the runs whose answers another judge should score"
-        self._use_logs(self.again_button, (1, SHOWN_RUNS), need, self._offer)
-        need = "Tick just two runs in their headings, then press the button again"
-        self._use_logs(self.compare_button, (2, 2), need, lambda logs: str(compare_runs(*logs)._repr_html_()))
+        self.report_button.on_click(
+            lambda _: self._use_logs(1, 2, lambda logs: save_report(self.logs_dir, *reversed(logs)))
+        )
+        self.again_button.on_click(lambda _: self._use_logs(1, SHOWN_RUNS, self._offer))
+        self.compare_button.on_click(
+            lambda _: self._use_logs(2, 2, lambda logs: str(compare_runs(*logs)._repr_html_()))
+        )
 
     def reload(self) -> None:
         """Read the logs again. The choices in the controls are kept."""
-        self.status.value = ""
-        with self._telling(self.status):
-            self._all_runs, self._all_scores = load_runs(self.logs_dir), load_scores(self.logs_dir)
-            self._filling = True
-            for column, box in self._filters.items():
-                before, values = box.value, in_order(self._all_scores[column]) if len(self._all_scores) else []
-                box.options = [(say("All"), ""), *((as_choice(value), value) for value in values)]
-                box.value = before if before in values else ""
-        self._told_of_logs = self.status.value
-        self._filling = False
-        self._select()
+        self.runs, self.scores, self._questions = pd.DataFrame(), pd.DataFrame(), []
+        self.status.value = self.detail.value = self.told.value = ""
+        # How many logs are left out is said below, in words for a panel.
+        with warnings.catch_warnings(action="ignore"), told_in(self.status):
+            runs, scores = load_runs(self.logs_dir), load_scores(self.logs_dir)
+            if ids := scores["run_id"].astype(object).unique().tolist()[-SHOWN_RUNS:] if len(scores) else []:
+                self.scores = scores[scores["run_id"].isin(ids)]
+                self.runs = runs.set_index("run_id").loc[ids].reset_index()
+                self._show_matrix(ids)
+            self.status.value = self._found(runs["run_id"].nunique())
+        for part in (self.matrix, self.legend, self.more):
+            part.layout.display = "" if len(self.runs) else "none"
+        self._unfold()
 
     @property
     def picked(self) -> list[str]:
@@ -148,34 +138,6 @@ class HistoryExplorer(Panel):
         return {**found, "text/html": self.matrix.to_html()} if isinstance(found, dict) and len(self.runs) else found
 
     # -- what is shown
-
-    @contextmanager
-    def _telling(self, place: Any) -> Any:
-        with warnings.catch_warnings(record=True) as told, told_in(place):
-            warnings.simplefilter("always", UserWarning)
-            yield
-        # How many logs are left out is said below, in words for a panel.
-        lines = dict.fromkeys(str(each.message) for each in told if "check_logs" not in str(each.message))
-        if lines:
-            place.value += block("warn", *(escape(f"⚠️ {line}") for line in lines))
-
-    def _select(self) -> None:
-        scores = self._all_scores
-        for column, box in self._filters.items():
-            if box.value and len(scores):
-                scores = scores[scores[column] == box.value]
-        ids = scores["run_id"].astype(object).unique().tolist()[-SHOWN_RUNS:] if len(scores) else []
-        self.scores = scores[scores["run_id"].isin(ids)] if ids else scores
-        self.runs = self._all_runs.iloc[:0]
-        self.detail.value = self.told.value = ""
-        with told_in(self.status):
-            if ids:
-                self.runs = self._all_runs.set_index("run_id").loc[ids].reset_index()
-                self._show_matrix(ids)
-            self.status.value = self._told_of_logs + self._found()
-        for part in (self.matrix, self.legend, self.more):
-            part.layout.display = "" if ids else "none"
-        self._unfold()
 
     def _show_matrix(self, ids: list[Any]) -> None:
         self._cells, texts, names = question_matrix(self.scores), self._texts(), run_names(self.scores)
@@ -226,18 +188,15 @@ class HistoryExplorer(Panel):
             rows = rows.loc[order.sort_values(kind="stable").index]  # what has no score comes last
         self.matrix.shown = [int(row) for row in (rows if wanted is None else rows[wanted.loc[rows.index].to_numpy()])]
 
-    def _found(self) -> str:
-        if not len(self._all_runs):
+    def _found(self, total: int) -> str:
+        if not len(self.runs):
             none = say(
                 "{folder} has no log that can be read. 「評価を実行」 (RunPanel) makes one.", folder=self.logs_dir
             )
             return block("warn", escape(none))
-        if not len(self.runs):
-            return block("warn", say("No run fits. Widen the judges, the prompts or the categories."))
         words = say("{runs} runs, {questions} questions", runs=len(self.runs), questions=len(self._questions))
-        total = self._all_runs["run_id"].nunique()
         if total > len(self.runs):
-            words = say("{runs} of {total} runs, the newest that fit", runs=len(self.runs), total=total)
+            words = say("The newest {runs} of {total} runs", runs=len(self.runs), total=total)
         left_out = len(log_files(self.logs_dir)) - total
         if not left_out:
             return block("", words)
@@ -252,14 +211,11 @@ class HistoryExplorer(Panel):
     def _unfold(self) -> None:
         if not len(self.runs):
             return
-        match self.more.selected_index:
-            case 0:
-                self.line_view.value = runs_html(self.runs, self.scores, line=self.line.value)
-            case 1:
-                with told_in(self.chart_view):
-                    self.chart_view.value = self._chart()
-            case 2:
-                self.table.value = runs_html(self.runs, self.scores)
+        if self.more.selected_index == 0:
+            self.table.value = runs_html(self.runs, self.scores, self.line.value)
+        elif self.more.selected_index == 1:
+            with told_in(self.chart_view):
+                self.chart_view.value = self._chart()
 
     def _chart(self) -> str:
         name, dated = self.chart.value, self.scores.dropna(subset=["started_at"])
@@ -284,17 +240,17 @@ class HistoryExplorer(Panel):
             sides = [[each for each in self._results(run["log"]) if each.question.id == question] for run in runs]
             self.detail.value = answers_html(runs, sides)
 
-    def _use_logs(self, pressed: Any, count: tuple[int, int], need: str, act: Callable[[list[Path]], str]) -> None:
-        """Let a button do something with the logs of the ticked runs, the oldest first, and show what comes of it."""
-
-        def press() -> None:
-            with self._telling(self.told):
-                logs = [self.logs_dir / log for log in self._picked("log")]
-                if not count[0] <= len(logs) <= count[1]:
-                    raise ConfigError("{what} (ticked now: {count})", what=say(need), count=len(logs))
-                self.told.value = act(logs)
-
-        pressed.on_click(lambda _: press())
+    def _use_logs(self, least: int, most: int, act: Callable[[list[Path]], str]) -> None:
+        """Do something with the logs of the ticked runs, the oldest first, and show what comes of it."""
+        with told_in(self.told):
+            logs = [self.logs_dir / log for log in self._picked("log")]
+            if not least <= len(logs) <= most:
+                raise ConfigError(
+                    "Tick runs in their headings: one for its report, two to compare the newer with the older, any number "
+                    "for another judge (ticked now: {count})",
+                    count=len(logs),
+                )
+            self.told.value = act(logs)
 
     def _offer(self, logs: list[Path]) -> str:
         self.again.offer(logs)

@@ -35,10 +35,9 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
         self.key.observe(lambda change: self._keep(_KEY, change), "value")
         self.base_url.observe(lambda change: self._keep(_URL, change), "value")
         self.forget_button.on_click(lambda _: self._forget())
-        self.lock(False)
+        self._tell()
 
-    def lock(self, is_busy: bool) -> None:
-        """Disable the fields while a task is running. Show whether a key is set, and which server is used."""
+    def _tell(self) -> None:
         key, url = (os.environ.get(name, "").strip() for name in (_KEY, _URL))
         state = say("✅ A key is set") if key else say("No key is set")  # the key itself is never shown
         if key or url:
@@ -48,16 +47,16 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
             "kernel restarts. Nothing is sent before you press 「評価を実行」."
         )
         self.status.value = block("", escape(state), kept)
-        self.key.disabled = self.base_url.disabled = is_busy
-        self.forget_button.disabled = is_busy or not (key or url)
 
     def _keep(self, name: str, change: Any) -> None:
         if value := change["new"].strip():
             os.environ[name] = value
             change["owner"].value = ""  # so that the key is never saved in a notebook
+            self._tell()
             self._on_change()
 
     def _forget(self) -> None:
         for name in (_KEY, _URL):
             os.environ.pop(name, None)
+        self._tell()
         self._on_change()

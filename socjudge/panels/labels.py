@@ -20,8 +20,6 @@ from .controls import Panel, button, field, heading, html, log_choices, told_in
 from .state.labelling import LabelSession
 from .views.labels import item_html, judged_html, progress_html
 
-# {folders: log and rater}, so that a cell that is run again continues there.
-_last: dict[tuple[str, Path], tuple[Path, str]] = {}
 _PLACE = {"style": {"description_width": "9em"}, "layout": {"width": "calc(100% - 4px)"}}
 _OFFERED = ("0", "25", "50", "75", "100")  # for a mouse; any whole number from 0 to 100 can be typed
 
@@ -33,7 +31,7 @@ class LabelPanel(Panel):
     (0–100); Tab goes on to the next field.
 
     The scores of an answer are on disk in `labels_dir` as soon as they are saved. The panel continues where the rater
-    stopped, even if the cell was run again or the kernel was restarted. Each rater gets the answers in a different
+    stopped, after the same name was given again. Each rater gets the answers in a different
     order. No model is called.
 
     repeats: how many answers come a second time at the end. They show how consistently the rater scores
@@ -119,13 +117,6 @@ class LabelPanel(Panel):
             return
         self.log_file.options = logs
         self.log_file.index = 0
-        if (last := _last.get(self._place)) and last[0] in [log for _, log in logs]:
-            self.log_file.value, self.rater.value = last
-            self.start_button.click()
-
-    @property
-    def _place(self) -> tuple[str, Path]:
-        return str(self._logs_dir), self._labels_dir.resolve()
 
     def _start(self) -> None:
         self._started, self.session = True, None
@@ -134,7 +125,6 @@ class LabelPanel(Panel):
             load_run(self.log_file.value), self.rater.value, folder=self._labels_dir, dataset=self._dataset,
             repeats=self._repeats,
         )  # fmt: skip
-        _last[self._place] = (self.log_file.value, self.rater.value)
         self._work.layout.display = ""
         self._show()
 

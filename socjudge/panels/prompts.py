@@ -4,7 +4,7 @@ state/trials.py runs the trials."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,12 @@ from ..base.showing import block, escape
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Prompt
 from ..report.trial import PromptTrial, TrialPlan
-from ..runs.estimate import unpriced
+from ..runs.forecast import RunPlan
 from .controls import Words, button, field, heading, html, log_choices, model_box, told_in
 from .state.session import State, tell_idle
-from .state.trial_store import ALL
-from .state.trials import TrialSession
+from .state.trials import ALL, TrialSession
 from .views.prompts import diff_html, effect_html, placeholders_html, trial_label, work_html
-from .work import Offer, WorkPanel
+from .work import WorkPanel
 
 # Two columns from about 900 pixels on. In a narrower window, each takes the whole width.
 _COLUMN = {"flex": "1 1 26em", "width": "auto", "min_width": "min(100%, 26em)", "max_width": "100%"}
@@ -45,7 +44,7 @@ class PromptLab(WorkPanel):
         super().__init__(TrialSession.over(**{name: Path(folder) for name, folder in folders.items()}), say("Try it"))
         self.try_button = self.start_button
         self._logs: list[tuple[str, str]] = []  # as the list shows them
-        self._trial_plan: TrialPlan | None = None  # None: the prompt cannot be tried
+        self._work: TrialPlan  # what a start would do, if the prompt can be tried
         self._shown: PromptTrial | None = None  # the effect that is shown
         self._filling = False  # true while the panel itself sets controls
         kinds = [(say("Judge's prompt"), "judge"), (say("Assistant prompt"), "assistant")]
@@ -148,9 +147,9 @@ class PromptLab(WorkPanel):
 
     # -- what is tried
 
-    def _plan(self) -> Offer | None:
+    def _plan(self) -> tuple[Sequence[RunPlan], str]:
         session, choice, text_problem = self.session, self.session.choice, Words()
-        self._trial_plan, self.diff.value, self.check.value = None, "", ""
+        self.diff.value = self.check.value = ""
         with told_in(text_problem):
             self.diff.value = diff_html(session.base_text, choice.text)
             session.check_text()
@@ -158,12 +157,13 @@ class PromptLab(WorkPanel):
         self.answering.layout.display = "" if choice.kind == "assistant" else "none"
         if text_problem.value:
             self.check.value = block("bad", say("⚠️ This prompt cannot be used")) + text_problem.value
-            return None
-        self._trial_plan = work = session.plan()
-        return work.left, work_html(work), [key for side in work.sides for key in unpriced(side)]
+            return [], ""
+        self._work = work = session.plan()
+        return work.sides, work_html(work)
 
     def _begin(self, limit: float | None) -> None:
-        self.session.start(note=self.note.value.strip(), max_cost_usd=limit)
+        with told_in(self.status):
+            self.session.start(self._work, note=self.note.value.strip(), max_cost_usd=limit)
 
     def _follow(self) -> None:
         if self.session.changed_late and not self.session.is_busy:
@@ -207,15 +207,6 @@ class PromptLab(WorkPanel):
         # The end of a trial is only shown while its settings are still chosen.
         is_other = not (session.is_busy or session.changed_late) and session.tried != session.choice
         return "idle" if is_other else session.state
-
-    def _idle_html(self) -> str:
-        work = self._trial_plan
-        if work is None or not (done := work.count_done()):
-            return ""
-        told = say(
-            'This trial was stopped ({done}/{total}); "Try it" takes it up from there', done=done, total=work.total
-        )
-        return block("warn", told)
 
 
 def _offer(box: Any, options: list[Any], chosen: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from ..base.showing import block, escape
 from ..models.gate import get_settings
 from ..models.listing import list_models
 from ..records import EvaluationRun, RunOptions
-from ..runs.estimate import unpriced
 from ..runs.forecast import RunPlan, foresee
 from ..runs.given_answers import open_answers
 from ..runs.load import load_stored
@@ -45,8 +45,8 @@ from .finished import Finished
 from .key_box import KeyBox
 from .state.session import Progress, Session, State
 from .uploads import UploadBox
-from .views.common import cost_html, index_html, results_html, rule_html, running_html
-from .work import Offer, WorkPanel
+from .views.common import index_html, results_html, rule_html
+from .work import WorkPanel
 
 # The specification's words, which are Japanese in every language.
 RUN = "評価を実行"
@@ -84,11 +84,11 @@ class RunPanel(WorkPanel):
         self.logs_dir = Path(logs_dir or constants.LOGS_DIR)
         super().__init__(Session.over(runbooks=self.runbooks, index_dir=self.index_dir, logs_dir=self.logs_dir), RUN)
         self.run_button = self.start_button
-        self.planned: RunPlan | None = None  # what the settings mean; None if they cannot be used
         self._shown: EvaluationRun | None = None  # the run whose results are shown
         self._make_settings(dataset)
         self._make_rest()
         self._locked += [getattr(self, name) for name in (*_WHAT, *_HOW)]
+        self._locked += [self.key.key, self.key.base_url, self.key.forget_button]
         self.more = self._folded_settings()
         self.children = [
             heading(RUN_TITLE), widgets.HBox([self.build_button, self.index_text]),
@@ -102,7 +102,7 @@ class RunPanel(WorkPanel):
             with contextlib.suppress(traitlets.TraitError):  # a log or a prompt that is gone
                 getattr(self, name).value = value
         for name in (*_WHAT, *_HOW):
-            getattr(self, name).observe(lambda change: self._change(change["owner"]), "value")
+            getattr(self, name).observe(lambda change: self._choose(change["owner"]), "value")
         self._follow_session()
 
     @property
@@ -177,7 +177,7 @@ class RunPanel(WorkPanel):
             lambda _: self._settle(), say("; it is read after “Build the index”"),
         )  # fmt: skip
         self.list_button.on_click(lambda _: self._list_models())
-        self.build_button.on_click(lambda _: self.session.begin("building", self._build))
+        self.build_button.on_click(lambda _: self.session.begin("building", self._build, Progress()))
 
     def _folded_settings(self) -> Any:
         hint = say(
@@ -197,9 +197,9 @@ class RunPanel(WorkPanel):
 
     # -- what a person does
 
-    def _change(self, control: Any = None) -> None:
+    def _choose(self, control: Any) -> None:
         self.session.stop_changed()  # a run that is under way has other settings than the person saw
-        if control is None or control in (self.max_concurrency, self.output_tokens, self.timeout_s, self.patience_s):
+        if control in (self.max_concurrency, self.output_tokens, self.timeout_s, self.patience_s):
             self._redraw()  # it is the same run
         else:
             self._settle()
@@ -258,21 +258,17 @@ class RunPanel(WorkPanel):
             answer_repeats=self.answer_repeats.value, rubric=open_project().rubric, **judging,
         )  # fmt: skip
 
-    def _plan(self) -> Offer:
-        self.planned = None
-        run, how = self._run_to_plan(), RunOptions(**{name: getattr(self, name).value for name in _HOW})
-        self.planned = plan = foresee(run, how, self.logs_dir)
-        self.rule.value = rule_html(run.rubric)
-        note = block("muted", *map(escape, plan.note.splitlines())) if plan.note else ""
-        names = [*unpriced(run)] if plan.left.calls else []
-        return plan.left, cost_html(plan.left, plan.n_questions, plan.already) + note, names
+    def _plan(self) -> tuple[Sequence[RunPlan], str]:
+        how = RunOptions(**{name: getattr(self, name).value for name in _HOW})
+        plan = foresee(self._run_to_plan(), how, self.logs_dir)
+        self.rule.value = rule_html(plan.plan.rubric)
+        return [plan], block("muted", *map(escape, plan.note.splitlines())) if plan.note else ""
 
     def _begin(self, limit: float | None) -> None:
-        plan = self.planned
-        assert plan is not None
+        plans = self.plans
         self.fresh.value = False  # only once, because a run that is stopped now should be resumed
         self.session.settings = {name: getattr(self, name).value for name in (*_WHAT, *_HOW, "max_cost_usd")}
-        self.session.judge([plan], limit)
+        self.session.judge(plans, limit)
 
     # -- what is shown
 
@@ -292,13 +288,10 @@ class RunPanel(WorkPanel):
         self.index_text.value = index_html(session, has_index, changed, is_needed=not chosen)
         self.build_button.disabled = is_busy or has_index
         self.build_button.layout.display = "none" if has_index else ""
-        if not (has_index or chosen):  # the plan says if the index is needed even so
-            self.start_button.disabled = True
         for control in (self.dataset, self.answer_repeats, self.k):  # of a stored run, they have no effect
             control.disabled = is_busy or (bool(chosen) and not is_own)
         for control in (self.assistant_model, self.assistant_prompt):
             control.disabled = is_busy or bool(chosen)
-        self.key.lock(is_busy)
         if session.run is not self._shown:
             self._shown = run = session.run
             self.results.value = "" if run is None else results_html(run)
@@ -306,23 +299,7 @@ class RunPanel(WorkPanel):
 
     def _state(self) -> State:
         session = self.session
-        if session.state == "stopped" and not session.changed_late:
-            # A stopped run can only be resumed with its own settings.
-            is_same = all(getattr(self, name).value == session.settings.get(name) for name in _WHAT)
-            return "stopped" if is_same else "idle"
-        return session.state
-
-    def _running_html(self) -> str:
-        return running_html(self.session)
-
-    def _status_html(self) -> str:
-        return "" if self._state() == "finished" else super()._status_html()  # the results say it
-
-    def _idle_html(self) -> str:
-        plan = self.planned
-        if plan is None or not (plan.problem or plan.already):
-            return ""
-        if plan.problem:
-            return block("bad", escape(plan.problem))
-        resumed = "An earlier run was stopped ({done}/{total}); running takes it up from there"
-        return block("warn", say(resumed, done=plan.already, total=plan.total))
+        is_same = all(getattr(self, name).value == session.settings.get(name) for name in _WHAT)
+        # A stopped run can only be resumed with its own settings. What a finished one comes to is told by its results.
+        is_over = session.state == "finished" or (session.state == "stopped" and not (session.changed_late or is_same))
+        return "idle" if is_over else session.state

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,17 +15,16 @@ from .. import constants
 from ..base.messages import say
 from ..base.showing import facts_html, money
 from ..base.storage import as_path
-from ..errors import ConfigError, RunStopped
+from ..errors import ConfigError
 from ..models.opening import Model
 from ..prompts.saved import check_prompt, judge_prompt_of
 from ..prompts.templates import Kind, Prompt, default_prompt_id, load_prompt
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunOptions, is_embedded, total_usage
-from ..runs.estimate import Estimate
 from ..runs.forecast import RunPlan, foresee
 from ..runs.load import load_stored
 from ..runs.logs import log_files
 from ..runs.plan import STORED, Plan, plan_answers, plan_rejudging
-from ..runs.running import carry_out, shared_budget
+from ..runs.running import shared_budget
 from .effect import FLIPS, RunComparison, compare_runs
 
 if TYPE_CHECKING:
@@ -112,64 +111,30 @@ class PromptTrial:
 class TrialPlan:
     """What a trial would ask and cost. `known` has the scores with the base prompt if they exist already."""
 
-    base: Plan
-    edited: Plan
+    sides: list[RunPlan]  # what must be judged: with the base prompt, unless it is known, and with the edited one
     known: EvaluationRun | None
     kind: Kind
-    folder: Path  # for the logs of the trial
-
-    @property
-    def sides(self) -> list[Plan]:
-        """Return what must be judged: with the base prompt, unless it is known, and with the edited one."""
-        return [self.edited] if self.known is not None else [self.base, self.edited]
-
-    @cached_property
-    def foreseen(self) -> list[RunPlan]:
-        return [foresee(side, None, self.folder) for side in self.sides]
-
-    @property
-    def left(self) -> Estimate:
-        """Return the estimate of all calls that are left."""
-        return sum((each.left for each in self.foreseen[1:]), self.foreseen[0].left)
 
     @property
     def base_calls(self) -> int:
-        """Return how many of these calls are made with the base prompt."""
-        return sum(each.left.calls for each in self.foreseen[:-1])
-
-    @property
-    def total(self) -> int:
-        return sum(side.total for side in self.sides)
-
-    def count_done(self) -> int:
-        """Return how many answers an interrupted trial has judged already."""
-        distinct = {each.plan.identity.sha256: each for each in self.foreseen}  # an unchanged text makes both one task
-        return sum(each.already for each in distinct.values())
+        """Return how many of the calls that are left are made with the base prompt."""
+        return sum(side.left.calls for side in self.sides[:-1])
 
     @property
     def is_unread(self) -> bool:
         """Return whether an embedded model has the prompt's task, so that no model reads the edited prompt."""
-        reader = self.edited.judge if self.kind == "judge" else self.edited.assistant
+        edited = self.sides[-1].plan
+        reader = edited.judge if self.kind == "judge" else edited.assistant
         return reader is not None and is_embedded(reader.name)
 
-    def run(
-        self,
-        *,
-        max_cost_usd: float | None = None,
-        progress: bool = True,
-        options: RunOptions | None = None,
-        on_side: Callable[[Plan, EvaluationRun | None], None] = lambda side, before: None,
-        paid: Iterable[EvaluationRun] = (),
-    ) -> PromptTrial:
-        """Carry out the trial, under one cap. `on_side` is called before each side, with the run of the base prompt if
-        there is one, and `paid` are runs of an earlier start that count against the cap."""
-        made, stop = list[EvaluationRun](), None if options is None else options.stop
-        budget = shared_budget(max_cost_usd, paid, self.folder, self.sides)
-        for side in self.sides:
-            if stop is not None and stop.is_set():
-                raise RunStopped("stopped between the two prompts")
-            on_side(side, made[0] if made else self.known)
-            made.append(carry_out(side, options, max_cost_usd=budget, logs_dir=self.folder, progress=progress))
+    @property
+    def paid(self) -> list[EvaluationRun]:
+        """Return what counts against the cap: the run of the base prompt, if no trial has ended since it was judged."""
+        newest = log_files(self.sides[0].logs_dir)[-1:]
+        return [self.known] if self.known is not None and self.known.log_path in newest else []
+
+    def effect_of(self, made: Sequence[EvaluationRun]) -> PromptTrial:
+        """Return the result of the trial. `made` has the runs of its sides."""
         return PromptTrial(self.known or made[0], made[-1], self.kind == "judge", tuple(made))
 
 
@@ -183,6 +148,7 @@ def plan_trial(
     assistant_model: str | BaseChatModel | Model | None = None,
     get_index: Callable[[], RunbookIndex] | None = None,
     logs_dir: Path | str | None = None,
+    options: RunOptions | None = None,
 ) -> TrialPlan:
     """Return what `try_prompt` with these arguments would ask and cost. No request is sent."""
     base = base or (run.run.judge_prompt_id if kind == "judge" else run.run.assistant_prompt_id)
@@ -220,7 +186,14 @@ def plan_trial(
         if _agrees(sides[0], run, _ANSWERING):
             sides = judging(judge_prompt), sides[1]
     has_scores = not sides[0].asks and _agrees(sides[0], run, _JUDGING)
-    return TrialPlan(*sides, run if has_scores else _done(sides[0], folder), kind, folder)
+    known = run if has_scores else _done(sides[0], folder)
+    options = options or RunOptions()
+    # An unchanged text makes both sides one task, and its journal is that of the first.
+    again = replace(options, fresh=options.fresh or sides[0].identity == sides[1].identity)
+    plans = [foresee(sides[1], options if known else again, folder)]
+    if known is None:
+        plans.insert(0, foresee(sides[0], options, folder))
+    return TrialPlan(plans, known, kind)
 
 
 def try_prompt(
@@ -286,9 +259,10 @@ def try_prompt(
     """
     plan = plan_trial(
         run, text, kind=kind, base=base, judge_model=judge_model, assistant_model=assistant_model,
-        get_index=None if index is None else lambda: index, logs_dir=logs_dir,
+        get_index=None if index is None else lambda: index, logs_dir=logs_dir, options=options,
     )  # fmt: skip
-    return plan.run(max_cost_usd=max_cost_usd, progress=progress, options=options)
+    budget = shared_budget(max_cost_usd, plan.paid, plan.sides[0].logs_dir, [side.plan for side in plan.sides])
+    return plan.effect_of([side.run(max_cost_usd=budget, progress=progress) for side in plan.sides])
 
 
 def _known_prompt(run: EvaluationRun, base: str, kind: Kind) -> Prompt:

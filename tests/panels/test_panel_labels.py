@@ -15,14 +15,8 @@ from support.service import CRITERIA
 from socjudge import LabelPanel, judge_agreement
 from socjudge.history import load_labels
 from socjudge.history.labels import read_rater
-from socjudge.panels import labels as panel_labels
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
-
-
-@pytest.fixture(autouse=True)
-def _no_panel_of_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(panel_labels, "_last", {})
 
 
 @pytest.fixture
@@ -205,17 +199,12 @@ def test_only_a_whole_number_from_0_to_100_is_a_score(panel: LabelPanel, tmp_pat
     assert not (tmp_path / "labels").exists()
 
 
-def test_a_cell_that_is_run_again_goes_on(panel: LabelPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_panel_over_the_same_folders_goes_on_for_the_same_name(panel: LabelPanel, tmp_path: Path) -> None:
     start(panel)
     save(panel, *[50] * 6)
-    again = opened(tmp_path)
-    assert again.rater.value == "佐藤"
+    again = start(opened(tmp_path))
     assert "1/3問" in shown(again.progress)
     assert question(again) != question(panel)
-    monkeypatch.setattr(panel_labels, "_last", {})  # the kernel was restarted
-    later = start(opened(tmp_path))
-    assert "1/3問" in shown(later.progress)
-    assert question(later) == question(again)
 
 
 def test_another_name_starts_an_order_of_its_own(panel: LabelPanel, tmp_path: Path) -> None:

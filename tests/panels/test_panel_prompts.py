@@ -219,7 +219,7 @@ def test_a_cell_that_is_run_again_finds_its_text_and_its_trial(
     assert again.editor.value.endswith(STRICT)
     assert again.try_button.disabled
     assert again.editor.disabled
-    assert "採点中" in again.status.value
+    assert "評価を実行中" in again.status.value
     held.going.set()
     again.session.wait(60)
     assert service.judge_calls == 10

@@ -63,9 +63,19 @@ def session(logs: Path, index: RunbookIndex) -> Iterator[TrialSession]:
 
 
 def tried(session: TrialSession, **how: Any) -> TrialSession:
-    session.start(**how)
+    session.start(session.plan(), **how)
     session.wait(60)
     return session
+
+
+def calls_left(session: TrialSession) -> int:
+    return sum(side.left.calls for side in session.plan().sides)
+
+
+def judged(session: TrialSession) -> tuple[int, int]:
+    """How many answers an interrupted trial has judged, and of how many."""
+    sides = session.plan().sides
+    return sum(side.already for side in sides), sum(side.total for side in sides)
 
 
 def differences(session: TrialSession) -> dict[str, float]:
@@ -79,10 +89,15 @@ def test_a_trial_of_a_judge_prompt_costs_judge_calls_only(session: TrialSession,
     assert session.choice.judge_model == "gpt-4o-mini"  # as in the run
     session.choose(text=session.choice.text + STRICT)
     work = session.plan()
-    assert (work.edited.total, work.left.calls, work.base_calls, work.is_unread) == (10, 10, 0, False)
+    assert (work.sides[-1].total, sum(side.left.calls for side in work.sides), work.base_calls, work.is_unread) == (
+        10,
+        10,
+        0,
+        False,
+    )
     tried(session, note="厳しく")
     assert session.state == "finished"
-    assert len(marking.requests) == marking.judge_calls == work.left.calls
+    assert len(marking.requests) == marking.judge_calls == sum(side.left.calls for side in work.sides)
     # Nine questions lose 18 points in 安全性, one 20 in each criterion: (9 x 18 + 20) / 10 and 20 / 10; overall
     # (9 x 18 / 6 + 20) / 10.
     assert differences(session) == {
@@ -114,7 +129,7 @@ def test_trials_are_not_part_of_the_history(session: TrialSession, logs: Path) -
 def test_another_judge_judges_the_base_prompt_too_but_only_once(session: TrialSession, marking: Service) -> None:
     session.choose(judge_model="gpt-4o", text=session.choice.text + STRICT)
     work = session.plan()
-    assert (work.left.calls, work.base_calls) == (20, 10)
+    assert (sum(side.left.calls for side in work.sides), work.base_calls) == (20, 10)
     tried(session)
     assert marking.judge_calls == len(marking.requests) == 20
     assert {request["model"] for request in marking.requests} == {"gpt-4o"}
@@ -156,7 +171,7 @@ def test_some_of_the_answers_can_be_chosen(session: TrialSession, marking: Servi
         result.question.category == "危険操作系" for result in load_run(session.logs_dir / session.choice.log).results
     )
     assert 0 < expected < 10
-    assert session.plan().left.calls == expected
+    assert calls_left(session) == expected
     tried(session)
     assert marking.judge_calls == expected
     assert session.effect is not None
@@ -179,7 +194,7 @@ def test_repeats_of_the_stored_run_are_averaged_first(
     marking.default, marking.requests = marks, []
     session = TrialSession(logs_dir=tmp_path, index_dir=index.index_dir)
     session.choose(text=session.choice.text + STRICT)
-    assert session.plan().left.calls == 4  # two answers to each of two questions
+    assert calls_left(session) == 4  # two answers to each of two questions
     tried(session)
     assert marking.judge_calls == 4
     assert differences(session)["根拠性"] == 0  # 70 and 90 became 80
@@ -195,7 +210,7 @@ def test_answers_that_were_never_given_cost_nothing(session: TrialSession, marki
     (logs / session.choice.log).unlink()
     save_evaluation_results(replace(run, results=[silent, *run.results[1:]]), logs)
     session.choose(text=session.choice.text + STRICT)
-    assert session.plan().left.calls == 9
+    assert calls_left(session) == 9
     tried(session)
     assert marking.judge_calls == 9
 
@@ -206,7 +221,7 @@ def test_an_assistants_prompt_has_the_questions_answered_anew(session: TrialSess
     assert session.choice.base == "assistant-3"
     session.choose(text=session.choice.text + "\n短く答えてください。")
     work = session.plan()
-    assert (work.left.calls, work.base_calls) == (20, 0)
+    assert (sum(side.left.calls for side in work.sides), work.base_calls) == (20, 0)
     tried(session)
     assert (marking.judge_calls, len(marking.requests)) == (10, 20)
     assert session.effect is not None
@@ -226,10 +241,10 @@ def test_an_assistant_that_is_not_the_runs_answers_with_the_base_prompt_too(
     session.choose(kind="assistant", assistant_model="gpt-4o")
     session.choose(text=session.choice.text + "\n短く答えてください。")
     work = session.plan()
-    assert (work.left.calls, work.base_calls) == (40, 20)
+    assert (sum(side.left.calls for side in work.sides), work.base_calls) == (40, 20)
     # Of the run's assistant, the answers are there and only another judge has to see them.
     session.choose(assistant_model="gpt-4o-mini", judge_model="gpt-4o")
-    assert (session.plan().left.calls, session.plan().base_calls) == (30, 10)
+    assert (calls_left(session), session.plan().base_calls) == (30, 10)
     tried(session)
     assert (marking.judge_calls, len(marking.requests)) == (20, 30)
 
@@ -238,7 +253,7 @@ def test_an_assistant_that_is_not_the_runs_answers_with_the_base_prompt_too(
 def test_the_embedded_judge_is_said_not_to_read_the_prompt(session: TrialSession, marking: Service) -> None:
     session.choose(judge_model="offline")
     assert session.plan().is_unread
-    assert session.plan().left.calls == 0
+    assert calls_left(session) == 0
     session.choose(kind="assistant", judge_model="gpt-4o-mini")
     assert not session.plan().is_unread
     session.choose(assistant_model="offline")
@@ -262,8 +277,6 @@ def test_what_a_text_lacks_is_named_before_it_is_tried(
         session.check_text()
     with pytest.raises(ConfigError, match=message):
         session.plan()
-    tried(session)
-    assert session.state == "failed"
     assert marking.requests == []
     assert session.trials == []
 
@@ -279,7 +292,7 @@ def test_a_trial_that_is_stopped_is_taken_up_again(session: TrialSession, markin
 
     marking.default = held
     session.choose(text=session.choice.text + STRICT)
-    session.start(note="途中")
+    session.start(session.plan(), note="途中")
     assert asked.wait(20)
     session.choose(text="busy")  # nothing changes meanwhile
     session.stop()
@@ -288,17 +301,17 @@ def test_a_trial_that_is_stopped_is_taken_up_again(session: TrialSession, markin
     assert session.state == "stopped"
     assert session.trials[0].after == ""
     done = marking.judge_calls
-    assert (session.plan().count_done(), session.plan().total) == (done, 10)
+    assert judged(session) == (done, 10)
     # Also after the kernel was restarted.
     fresh = TrialSession(logs_dir=session.logs_dir, index_dir=session.index_dir)
     fresh.reopen(fresh.trials[0])
     assert fresh.choice.text.endswith(STRICT)
-    assert fresh.plan().count_done() == done
+    assert judged(fresh)[0] == done
     tried(fresh)
     assert marking.judge_calls == 10
     assert fresh.progress.done == fresh.progress.total == 10
     assert [(trial.note, bool(trial.after)) for trial in fresh.trials] == [("途中", True)]
-    assert fresh.plan().count_done() == 0
+    assert judged(fresh)[0] == 0
 
 
 @pytest.mark.slow
@@ -365,9 +378,9 @@ def test_an_unchanged_text_does_not_count_its_journal_twice(session: TrialSessio
     session.choose(judge_model="gpt-4o")
     marking.script = [judgement(80)] * 3 + [error(401, "no")]
     tried(session)
-    work = session.plan()
-    assert 3 <= work.count_done() <= 10  # of the first prompt only; some were in flight when the key was refused
-    assert work.total == 20
+    done, total = judged(session)
+    assert 3 <= done <= 10  # of the first prompt only; some were in flight when the key was refused
+    assert total == 20
 
 
 @pytest.mark.slow
@@ -448,7 +461,6 @@ def test_a_list_of_trials_cannot_lead_out_of_its_folders(session: TrialSession, 
         {**line, "choice": {**line["choice"], "log": "x/judge_eval_1.json"}},
         {**line, "choice": {**line["choice"], "base": "../../secret.txt"}},
         {**line, "choice": {**line["choice"], "text": 5}},
-        {**line, "surprise": 1},
         {"id": "x"},
         [],
     ]
@@ -456,7 +468,7 @@ def test_a_list_of_trials_cannot_lead_out_of_its_folders(session: TrialSession, 
         file.write(b"\n".join(orjson.dumps(each) for each in bad) + b'\n{"id": "cut')
     with pytest.warns(UserWarning) as warned:
         fresh = TrialSession(logs_dir=logs, index_dir=session.index_dir)
-    assert len(warned) == 9
+    assert len(warned) == 8
     assert fresh.trials == session.trials
     tried(fresh)  # is added on a line of its own
     with pytest.warns(UserWarning):

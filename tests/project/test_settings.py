@@ -265,7 +265,7 @@ def test_the_projects_k_holds_wherever_no_other_is_given(
     text = sj.load_prompt("assistant-3", kind="assistant").text
     models = {"judge_model": "my-judge", "assistant_model": "my-assistant"}
     plan = plan_trial(unsaid, text, kind="assistant", base="assistant-2", get_index=lambda: index, **models)
-    assert {side.info.k for side in (plan.base, plan.edited)} == {7}
+    assert {side.plan.info.k for side in plan.sides} == {7}
 
 
 def test_a_model_that_the_file_names_is_never_replaced_by_the_embedded_one(

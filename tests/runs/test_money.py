@@ -20,6 +20,7 @@ from socjudge import (
     EvalQuestion,
     EvaluationRun,
     RunStopped,
+    SocJudgeError,
     constants,
     handle_query,
     load_eval_dataset,
@@ -28,6 +29,7 @@ from socjudge import (
     plan_run,
     rejudge,
     run_evaluation_suite,
+    try_prompt,
 )
 from socjudge.answering.own_assistant import Assistant
 from socjudge.certify import certify_judge, probe_judge
@@ -35,7 +37,6 @@ from socjudge.errors import BudgetReached
 from socjudge.models.opening import open_model
 from socjudge.models.prices import estimate_tokens
 from socjudge.records import ModelRequest
-from socjudge.report.trial import plan_trial
 from socjudge.runbooks.index import RunbookIndex
 
 QUESTIONS = [EvalQuestion(n, "正常系", f"質問{n}です", ("端末の隔離",)) for n in range(1, 11)]
@@ -111,11 +112,14 @@ def test_a_finished_part_whose_cost_nobody_knows_is_no_free_one(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A judge without a price; one side of a trial is finished when a cap and a price come."""
-    run = judge_all(tmp_path, "my-a")
+    run, text = judge_all(tmp_path), load_prompt("guide-1").text + "\n厳しく。"
+    how: dict[str, Any] = {"judge_model": "my-a", "logs_dir": tmp_path / "trial", "progress": False}
+    service.script = [judgement(80)] * 10 + [error(401, "no")]
+    with pytest.raises(SocJudgeError):
+        try_prompt(run, text, **how)
     set_prices(tmp_path, monkeypatch, {"my-a": (1, 1)})
-    trial = plan_trial(run, load_prompt("guide-1").text + "\n厳しく。", judge_model="my-a", logs_dir=tmp_path / "trial")
     with pytest.raises(ConfigError, match="nobody knows what my-a has cost"):
-        trial.run(max_cost_usd=1, paid=[run], progress=False)
+        try_prompt(run, text, max_cost_usd=1, **how)
 
 
 def test_judging_what_failed_costs_what_it_asks_for_and_its_cap_is_for_that(service: Service, tmp_path: Path) -> None:

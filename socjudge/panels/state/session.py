@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self, cast
@@ -14,13 +13,12 @@ from typing import Any, Literal, Self, cast
 from ...base.messages import say
 from ...base.redact import redact, surprise_text
 from ...errors import BudgetReached, RunStopped, SocJudgeError
+from ...models.gate import Budget
 from ...records import EvaluationResult, EvaluationRun
 from ...runs.forecast import RunPlan
 from ...runs.running import shared_budget
-from ...runs.unfinished import find_journal, load_unfinished
 
 TELL_S = 0.2  # seconds; a run may give hundreds of results a second, and a page need not show each
-SHOWN_QUESTIONS = 4
 # "building" is about the search index. "stopping" means that calls already sent are completed. A stopped run can be
 # resumed.
 State = Literal["idle", "building", "running", "stopping", "finished", "stopped", "failed"]
@@ -28,15 +26,16 @@ State = Literal["idle", "building", "running", "stopping", "finished", "stopped"
 
 @dataclass(frozen=True)
 class Progress:
-    """Hold how much of a run is done."""
+    """Hold how much of the work is done."""
 
     done: int = 0  # judged answers; texts while the index is being built
     total: int = 0
-    before: int = 0  # how many were judged before this start of the run; the fields below do not count them
+    before: int = 0  # how many were judged before this start; mean, unread and left_s do not count them
     mean: float | None = None  # of the scored answers (0–100); None if there are none
-    cost_usd: float | None = 0.0  # of the results so far; None if unknown
     unread: int = 0  # unscored answers
     left_s: float | None = None  # seconds that the rest will take at the present pace; None if nobody knows
+    latest: str = ""  # the id of the question that was judged last
+    cost_usd: float | None = 0.0  # of everything that counts against the cap; None if a price is unknown
 
 
 _sessions: dict[tuple[Any, ...], Session] = {}
@@ -51,14 +50,13 @@ class Session:
         self.problem = ""  # why the task failed and what to do, or that the budget ended the run; otherwise empty
         self.changed_late = False  # whether `stop_changed` stopped the run
         self.run: EvaluationRun | None = None
-        self.done: list[EvaluationRun] = []  # of a series that was stopped; they count against its cap
         self.settings: dict[str, Any] = {}  # what the panel's controls had at the last start
         self.listeners: list[Callable[[], Any]] = []  # called in threads of the session, when it has changed
         self._stop, self._lock = threading.Event(), threading.Lock()
         self._thread: threading.Thread | None = None
-        self._watched: tuple[RunPlan, list[Any]] | None = None  # what is judged now, and the questions without a result
-        self._scored = (0, 0.0)  # how many answers, and the sum of their means
-        self._began = 0.0  # when the first call of this start could be sent; seconds
+        self._scored = (0, 0.0)  # how many answers of the present run, and the sum of their means
+        self._began_s = 0.0
+        self._models: tuple[Any, ...] = ()  # of the present run
 
     @classmethod
     def over(cls, **folders: Path) -> Self:
@@ -73,16 +71,9 @@ class Session:
         return self.state in ("building", "running", "stopping")
 
     @property
-    def under_way(self) -> tuple[list[str], bool]:
-        """Return the ids of the questions that are under way, and whether the service answers "too many requests" (429),
-        so that calls wait."""
-        if self._watched is None:
-            return [], False
-        plan, waiting = self._watched
-        # Answers are begun in their order, as many at a time as the settings allow.
-        asked = dict.fromkeys(map(str, waiting[: min(SHOWN_QUESTIONS, plan.options.max_concurrency)]))
-        models = (plan.plan.judge, plan.plan.assistant)
-        return list(asked), any(getattr(model, "is_refused", False) for model in models)
+    def is_refused(self) -> bool:
+        """Return whether the service answers "too many requests" (429), so that calls wait."""
+        return any(getattr(model, "is_refused", False) for model in self._models)
 
     def stop(self) -> None:
         """End the run after the calls already sent are completed. Nothing that was paid for is lost."""
@@ -105,17 +96,36 @@ class Session:
         if self._thread is not None:
             self._thread.join(timeout_s)
 
-    def judge(self, plans: Sequence[RunPlan], max_cost_usd: float | None = None) -> None:
-        """Carry out the plans in the background, one after the other, with one cap (US dollars) for all of them."""
-        self.begin("running", lambda: self._judge(plans, max_cost_usd))
+    def judge(
+        self,
+        plans: Sequence[RunPlan],
+        max_cost_usd: float | None = None,
+        paid: Iterable[EvaluationRun] = (),
+        on_end: Callable[[list[EvaluationRun]], Any] = lambda runs: None,
+    ) -> None:
+        """Carry out the plans in the background, one after the other, with one cap (US dollars) for all of them, against
+        which the runs in `paid` count. If none was stopped, `on_end` takes their runs."""
 
-    def begin(self, state: State, work: Callable[[], State]) -> None:
+        def work() -> State:
+            self.run = None
+            interrupted = [plan.plan for plan in plans if not plan.options.fresh]
+            budget = shared_budget(max_cost_usd, paid, plans[0].logs_dir, interrupted)
+            runs = [self._carry_out(plan, budget) for plan in plans]
+            on_end(runs)
+            self.run = runs[-1]
+            return "finished"
+
+        before, total = sum(plan.already for plan in plans), sum(plan.total for plan in plans)
+        self.begin("running", work, Progress(before, total, before))
+
+    def begin(self, state: State, work: Callable[[], State], progress: Progress) -> None:
         """Do `work` in the background. It returns the state in which it leaves the session. Nothing begins if a task
         is running."""
         with self._lock:
             if self.is_busy:
                 return  # it was a second click
-            self.state, self.problem, self.changed_late = state, "", False
+            self.state, self.problem, self.changed_late, self.progress = state, "", False, progress
+            self._began_s = time.monotonic()
             self._stop.clear()
 
         def in_background() -> None:
@@ -130,38 +140,13 @@ class Session:
             except Exception as surprise:  # shown in the panel as a cell would show it
                 self.problem, ended = surprise_text(surprise), "failed"
             with self._lock:
-                self.state, self._watched = ended, None
+                self.state = ended
             self.tell()
 
         self._thread = threading.Thread(target=in_background, name="socjudge-run", daemon=True)
         self.tell()
         self._thread.start()
         threading.Thread(target=self._tell_news, args=(self._thread,), name="socjudge-news", daemon=True).start()
-
-    def count_from(self, done: int, total: int) -> None:
-        """Begin to count: `done` of the `total` answers were judged before."""
-        self.progress = Progress(done, total, before=done)
-        self._scored, self._began = (0, 0.0), time.monotonic()
-        self.tell()
-
-    def count(self, result: EvaluationResult, *, answered: bool = True) -> None:
-        """Count a result. `answered`: its answer was made, and paid for, in this run."""
-        evaluation, answer, before = result.evaluation, result.answer, self.progress
-        if evaluation.status == "ok":
-            self._scored = (self._scored[0] + 1, self._scored[1] + evaluation.average_score)
-        count, points = self._scored
-        is_new = answered and not result.judge_repeat  # an answer that was made before was paid for then
-        costs = [before.cost_usd, evaluation.usage.cost_usd, answer.usage.cost_usd if is_new else 0.0]
-        done = min(before.done + 1, before.total)  # an unparsable judgement may be made again
-        pace_s = (time.monotonic() - self._began) / max(done - before.before, 1)
-        self.progress = replace(
-            before,
-            done=done,
-            mean=points / count if count else None,
-            cost_usd=None if None in costs else sum(cost or 0.0 for cost in costs),
-            unread=before.unread + (evaluation.status != "ok"),
-            left_s=pace_s * (before.total - done),
-        )
 
     def tell(self) -> None:
         """Tell the listeners that the session has changed."""
@@ -174,42 +159,32 @@ class Session:
                 )
 
     def _tell_news(self, work: threading.Thread) -> None:
-        told = self.progress, self.under_way
+        told = self.progress, self.is_refused
         while work.is_alive():
             work.join(TELL_S)
-            if self.is_busy and told != (told := (self.progress, self.under_way)):
+            if self.is_busy and told != (told := (self.progress, self.is_refused)):
                 self.tell()
 
-    def _judge(self, plans: Sequence[RunPlan], max_cost_usd: float | None) -> State:
-        self.run = None
-        self.count_from(sum(plan.already for plan in plans), sum(plan.total for plan in plans))
-        interrupted = [plan.plan for plan in plans if not plan.options.fresh]
-        budget = shared_budget(max_cost_usd, self.done, plans[0].logs_dir, interrupted)
-        for plan in plans:
-            self.run = plan.run(max_cost_usd=budget, on_result=self._watch(plan), stop=self._stop, progress=False)
-            self.done.append(self.run)
-        self.done.clear()
-        return "finished"
-
-    def _watch(self, plan: RunPlan) -> Callable[[EvaluationResult], None]:
-        """Return what counts the results of a plan, without the cost of answers that were paid for before."""
-        journal = find_journal(plan.logs_dir, plan.plan.identity) if plan.already else None
-        judged = [] if journal is None else load_unfinished(journal).results
-        paid = {_answer(result) for result in judged}
-        waiting = [sample.question.id for sample in plan.plan.samples for _ in range(plan.plan.judge_repeats)]
-
-        def take(result: EvaluationResult) -> None:
-            with contextlib.suppress(ValueError):  # an unparsable judgement that was made again
-                waiting.remove(result.question.id)
+    def _carry_out(self, plan: RunPlan, budget: Budget) -> EvaluationRun:
+        self._scored = 0, 0.0  # a mean is about one judge and one prompt
+        self._models = plan.plan.judge, plan.plan.assistant
+        is_priced = plan.left.cost_usd is not None
 
         def count(result: EvaluationResult) -> None:
-            take(result)
-            self.count(result, answered=plan.plan.asks and _answer(result) not in paid)
+            before, evaluation = self.progress, result.evaluation
+            is_read = evaluation.status == "ok"
+            if is_read:
+                self._scored = (self._scored[0] + 1, self._scored[1] + evaluation.average_score)
+            number, points = self._scored
+            done = min(before.done + 1, before.total)  # an unparsable judgement may be made again
+            pace_s = (time.monotonic() - self._began_s) / max(done - before.before, 1)
+            self.progress = replace(
+                before, done=done, mean=points / number if number else None, unread=before.unread + (not is_read),
+                left_s=pace_s * (before.total - done), latest=str(result.question.id),
+                cost_usd=sum(budget.spent.values()) if is_priced else None,
+            )  # fmt: skip
 
-        for result in judged:
-            take(result)
-        self._watched = plan, waiting
-        return count
+        return plan.run(max_cost_usd=budget, on_result=count, stop=self._stop, progress=False)
 
 
 def tell_idle() -> None:
@@ -217,7 +192,3 @@ def tell_idle() -> None:
     for session in list(_sessions.values()):
         if not session.is_busy:
             session.tell()
-
-
-def _answer(result: EvaluationResult) -> tuple[Any, int]:
-    return result.question.id, result.answer_repeat

@@ -1,28 +1,68 @@
-"""Try edited prompts on stored answers, in the background of the kernel. This is the state that `PromptLab` shows."""
+"""Try edited prompts on stored answers, in the background of the kernel. This is the state that `PromptLab` shows.
+
+The trials stand in `logs/trials/trials.jsonl`: a line for each trial that was started, and one more when it has ended.
+Of several lines about one trial, the last one counts.
+"""
 
 from __future__ import annotations
 
+import codecs
 import secrets
-from dataclasses import replace
+import warnings
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+import orjson
+
+from ...base.atomic_files import append_line, refuse_links
+from ...base.messages import explained, say
+from ...base.storage import load_bytes
 from ...base.texts import encodable
 from ...errors import ConfigError
 from ...prompts.saved import check_prompt, save_prompt
-from ...prompts.templates import Prompt, default_prompt_id, load_prompt
-from ...records import UNKNOWN, EvaluationRun, Rubric, RunOptions
+from ...prompts.templates import Kind, Prompt, default_prompt_id, is_prompt_id, load_prompt
+from ...records import UNKNOWN, EvaluationRun, Rubric
 from ...report.trial import PromptTrial, TrialPlan, plan_trial
 from ...runs.load import load_stored
-from ...runs.logs import log_files
-from ...runs.plan import STORED, Plan
+from ...runs.logs import is_log_name, log_files
+from ...runs.plan import STORED
 from ...settings import open_project
-from .session import Session, State
-from .trial_store import ALL, Trial, TrialSettings, load_trials, save_trial
+from .session import Session
 
 if TYPE_CHECKING:
     from ...runbooks.index import RunbookIndex
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class TrialSettings:
+    """Hold the settings of a trial."""
+
+    log: str = ""  # the name of the log whose answers are used
+    kind: Kind = "judge"  # of the prompt
+    base: str = field(default_factory=lambda: default_prompt_id("judge"))  # the edited prompt is compared with it
+    text: str = ""  # of the edited prompt
+    answers: str = ALL  # or one category of questions
+    judge_model: str = "auto"
+    assistant_model: str = "auto"  # used only in a trial of an assistant prompt
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Hold one trial, in which an edited prompt is tried on the answers of a log and compared with its base prompt."""
+
+    id: str  # the time when the trial was first started (ISO 8601), and a few random characters
+    choice: TrialSettings
+    note: str = ""  # by the user
+    # The names of two logs in logs/trials, with the results of the base prompt and of the edited prompt; empty until
+    # the trial has ended. `before` stays empty if the log whose answers are used has the scores with the base prompt.
+    before: str = ""
+    after: str = ""
+    difference: float | None = None  # of the mean score, in points; None if unknown
 
 
 class TrialSession(Session):
@@ -115,14 +155,8 @@ class TrialSession(Session):
         """Save the edited text as a prompt derived from the base prompt. Raises the errors of `save_prompt`."""
         choice = self.choice
         return save_prompt(
-            choice.text,
-            name=name,
-            parent=choice.base,
-            kind=choice.kind,
-            author=author,
-            note=note,
-            rubric=self._rubric(),
-        )
+            choice.text, name=name, parent=choice.base, kind=choice.kind, author=author, note=note, rubric=self._rubric()
+        )  # fmt: skip
 
     # -- the work
 
@@ -146,50 +180,34 @@ class TrialSession(Session):
             logs_dir=self.trials_dir,
         )  # fmt: skip
 
-    def start(self, *, note: str = "", max_cost_usd: float | None = None) -> None:
-        """Try the edited text in the background. An interrupted trial with the same settings is resumed.
-        `max_cost_usd` is for the whole trial: with the base prompt, and with what was paid before an interruption."""
-        self.begin("running", lambda: self._try(note, max_cost_usd))
-
-    def _try(self, note: str, max_cost_usd: float | None) -> State:
-        self.run, self.trial, self.effect, self.tried = None, None, None, self.choice
-        self.count_from(0, 0)
-        plan, trial, paid = self.plan(), self._note_trial(note), list[EvaluationRun]()
-        if plan.known is not None and trial.before:
-            paid.append(plan.known)  # judged in an earlier start of this trial
-        self.count_from(plan.count_done(), plan.total)
-        side_asks = False
-
-        def begin(side: Plan, before: EvaluationRun | None) -> None:
-            nonlocal trial, side_asks
-            self._scored, side_asks = (0, 0.0), side.asks  # the running mean is about one prompt only
-            if before is not None and before.log_path and before.log_path.parent == self.trials_dir:
-                trial = replace(trial, before=_log_name(before))
-                self._keep(trial)  # these scores are paid for, and known from now on
-
-        found = plan.run(
-            max_cost_usd=max_cost_usd, progress=False, on_side=begin, paid=paid,
-            options=RunOptions(stop=self._stop, on_result=lambda result: self.count(result, answered=side_asks)),
-        )  # fmt: skip
-        trial = replace(trial, after=_log_name(found.after), difference=found.difference)
-        self._keep(trial)
-        self.run, self.effect = found.after, found
-        return "finished"
-
-    def _note_trial(self, note: str) -> Trial:
-        # An interrupted trial with the same settings is resumed.
+    def start(self, plan: TrialPlan, *, note: str = "", max_cost_usd: float | None = None) -> None:
+        """Try the edited text in the background, as in `plan`. An interrupted trial with the same settings is resumed, and
+        what it has paid counts against `max_cost_usd`. Raises ConfigError if the trial cannot be noted."""
+        if self.is_busy:
+            return
         same = (trial for trial in self.trials if trial.choice == self.choice and not trial.after)
         now = datetime.now().astimezone().isoformat(timespec="seconds")
         trial = next(same, None) or Trial(f"{now}-{secrets.token_hex(3)}", self.choice)
         trial = replace(trial, note=note or trial.note)
+        self.tried, self.effect = self.choice, None
         self._earlier.append(self.choice.text)
         self._keep(trial)
-        return trial
+
+        def end(made: list[EvaluationRun]) -> None:
+            effect = plan.effect_of(made)
+            before, after = (self._log_name(run) for run in (effect.before, effect.after))
+            self._keep(replace(trial, before=before, after=after, difference=effect.difference))
+            self.effect = effect
+
+        self.judge(plan.sides, max_cost_usd, plan.paid, end)
 
     def _keep(self, trial: Trial) -> None:
         save_trial(self.trials_dir, trial)
         by_id = {other.id: other for other in self.trials} | {trial.id: trial}
         self.trials, self.trial = list(by_id.values()), trial
+
+    def _log_name(self, run: EvaluationRun) -> str:
+        return run.log_path.name if run.log_path and run.log_path.parent == self.trials_dir else ""
 
     # -- what the trial is made from
 
@@ -220,5 +238,37 @@ class TrialSession(Session):
             return open_project().rubric
 
 
-def _log_name(run: EvaluationRun) -> str:
-    return run.log_path.name if run.log_path else ""
+def load_trials(folder: Path) -> list[Trial]:
+    """Return the stored trials, the oldest first. A line that cannot be read is left out with a warning.
+    Raises ConfigError if the file cannot be read."""
+    path, trials = folder / "trials.jsonl", dict[str, Trial]()
+    with explained("{path}: cannot be read ({reason}); check path and permissions", path=path):
+        try:
+            raw = load_bytes(path)
+        except FileNotFoundError:
+            return []
+    for number, line in enumerate(raw.removeprefix(codecs.BOM_UTF8).splitlines(), start=1):
+        try:
+            trial = msgspec.json.decode(line, type=Trial)
+            logs = [name for name in (trial.choice.log, trial.before, trial.after) if name]
+            # A name chooses no file of another folder.
+            if not is_prompt_id(trial.choice.base) or not all(
+                is_log_name(name) and Path(name).name == name for name in logs
+            ):
+                raise ValueError(say("it is not a trial"))
+        except ValueError as error:  # msgspec's own errors are among them
+            warnings.warn(
+                say("{path}: line {line} is left out ({reason}); remove it", path=path, line=number, reason=error),
+                stacklevel=2,
+            )
+        else:
+            trials[trial.id] = trial
+    return list(trials.values())
+
+
+def save_trial(folder: Path, trial: Trial) -> None:
+    """Append a line with a trial that is new or has changed. Raises ConfigError if the file cannot be written."""
+    path = folder / "trials.jsonl"
+    with explained("{path}: cannot be written ({reason}); check the permissions and the space left", path=path):
+        refuse_links(folder)
+        append_line(path, orjson.dumps(asdict(trial)))

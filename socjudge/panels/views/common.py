@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from ...base.messages import listed, say, sentences
 from ...base.pass_rule import run_rule
@@ -23,14 +22,15 @@ from ...base.showing import (
 from ...base.verdict import FINISHED, run_verdict, summary_text
 from ...certify.certificate import run_certificate
 from ...constants import PROJECT_MARK
-from ...records import EvaluationResult, EvaluationRun, Rubric
+from ...records import EvaluationRun, Rubric
 from ...report.words import conclusion
 from ...runs.estimate import Estimate
+from ...runs.forecast import RunPlan
 from ...runs.logs import fallback_folder
 from ...settings import open_project
 from ...stats.basics import summarise_scores
 from ...stats.gate import gate_confidence
-from ..state.session import Progress, Session
+from ..state.session import Progress, Session, State
 
 # The specification's words, which are Japanese in every language.
 COSTS_MONEY = "⚠️ <b>注意</b>: LLM as a Judgeの実行には<b>コストがかかります</b>（{questions}問 × Judge呼び出し）"
@@ -41,9 +41,11 @@ SHOWN_FILES = 3  # changed runbooks that are named
 MAX_DETAILS = 50  # an answer with its context takes about 4 kB, and nobody reads more of them
 
 
-def cost_html(left: Estimate, questions: int, already: int = 0) -> str:
-    """Return the number of calls that are left and their price as HTML, with the specification's warning where money is
-    spent. `already` is the number of answers that an interrupted run has judged, if it is resumed."""
+def cost_html(plans: Sequence[RunPlan]) -> str:
+    """Return the number of calls that are left of all plans and their price as HTML, with the specification's warning
+    where money is spent, and the names of models whose price nobody knows."""
+    left = sum((plan.left for plan in plans), Estimate(0, 0, 0, 0.0))
+    already = sum(plan.already for plan in plans)
     if not left.calls and not already:
         return block("", say("With these settings the embedded default (not an LLM) is used: no calls, no cost."))
     calls = say(
@@ -55,9 +57,10 @@ def cost_html(left: Estimate, questions: int, already: int = 0) -> str:
     )
     key = "Estimate of what is left: {calls}" if already else "Estimate: {calls}"
     lines = [say(key, calls=calls), *map(escape, left.note.splitlines())]
-    if left.calls and left.cost_usd != 0:
-        return block("warn", COSTS_MONEY.format(questions=questions), *lines)
-    return block("", *lines)
+    if not left.calls or left.cost_usd == 0:
+        return block("", *lines)
+    questions = sum(plan.n_questions for plan in plans)
+    return block("warn", COSTS_MONEY.format(questions=questions), *lines)
 
 
 def rule_html(rubric: Rubric) -> str:
@@ -119,13 +122,43 @@ def boss_text(run: EvaluationRun) -> str:
     return sentences(what, told, *warnings)
 
 
-def progress_text(progress: Progress) -> str:
-    """Return the progress of a run as one line of text: answers done, mean score, cost, and so on."""
-    if not progress.total:
-        return say("Getting ready")
+def status_html(session: Session, state: State, button: str) -> str:
+    """Return HTML that says how far a session is in this state, or why it ended, and that `button` resumes a stopped
+    run."""
+    progress, problem = session.progress, [escape(session.problem)] if session.problem else []
+    numbers = _numbers(progress) if progress.total else say("Getting ready")
+    match state:
+        case "running":
+            lines = [RUNNING, numbers]
+            if progress.latest:
+                lines.append(escape(say("Judged last: question {question}", question=progress.latest)))
+            if session.is_refused:
+                lines.append(say("429: the service refuses more calls for now; waiting"))
+            return block("", *lines)
+        case "stopping":
+            return block("warn", say("Stopping; waiting for the calls that are under way"), numbers)
+        case "stopped":
+            why = 'Stopped ({numbers}). Press "{button}" again to go on'
+            if session.problem:
+                why = 'Stopped, as the most that it may cost is reached ({numbers}). Raise it and press "{button}" to go on'
+            elif session.changed_late:
+                why = (
+                    'Stopped, as a change of settings came later than the click on "{button}" ({numbers}). Check the '
+                    "settings and press it again"
+                )
+            return block("warn", say(why, numbers=numbers, button=button), *problem)
+        case "failed":
+            failed = say("⚠️ Judging cannot go on ({numbers})", numbers=numbers) if progress.total else say("⚠️ Error")
+            return block("bad", failed, *problem)
+        case "finished":
+            return block("good", say("✅ Judged ({numbers})", numbers=numbers))
+    return ""
+
+
+def _numbers(progress: Progress) -> str:
     text = f"{progress.done}/{progress.total}"
     if progress.before:
-        text += say(" ({count} of them before; from here on this time's)", count=progress.before)
+        text += say(" ({count} of them before)", count=progress.before)
     if progress.mean is not None:
         text += say(", mean {mean:.1f}", mean=progress.mean)
     if progress.cost_usd is None or progress.cost_usd:
@@ -135,47 +168,6 @@ def progress_text(progress: Progress) -> str:
     if progress.left_s is not None and progress.done < progress.total:
         text += say(", about {seconds:.0f} s left", seconds=progress.left_s)
     return text
-
-
-def running_html(session: Session) -> str:
-    """Return the specification's words for a run that is under way as HTML, with how far it is and what it waits for."""
-    lines, (asked, is_refused) = [RUNNING, progress_text(session.progress)], session.under_way
-    if asked:
-        lines.append(escape(say("Now: question {question}", question=listed(asked))))
-    if is_refused:
-        lines.append(say("429: the service refuses more calls for now; waiting"))
-    return block("", *lines)
-
-
-def stopped_html(session: Session, button: str) -> str:
-    """Return HTML that says that a session is stopping, or why it was stopped and which button resumes it."""
-    numbers = progress_text(session.progress)
-    if session.state == "stopping":
-        return block("warn", say("Stopping; waiting for the calls that are under way"), numbers)
-    if session.problem:
-        why = 'Stopped, as the most that it may cost is reached ({numbers}). Raise it and press "{button}" to go on'
-    elif session.changed_late:
-        why = (
-            'Stopped, as a change of settings came later than the click on "{button}" ({numbers}). Check the '
-            "settings and press it again"
-        )
-    else:
-        why = 'Stopped ({numbers}). Press "{button}" again to go on'
-    problem = [escape(session.problem)] if session.problem else []
-    return block("warn", say(why, numbers=numbers, button=button), *problem)
-
-
-def failed_html(session: Session) -> str:
-    """Return HTML that says why a task of the session failed."""
-    failed, progress = say("⚠️ Error"), session.progress
-    if progress.total:
-        failed = say("⚠️ Judging cannot go on ({numbers})", numbers=progress_text(progress))
-    return block("bad", failed, escape(session.problem))
-
-
-def results_html(run: EvaluationRun) -> str:
-    """Return a run as HTML: the specification's success line, its summary of the results, and the detailed results."""
-    return summary_html(run) + details_html(run.results, run.log_path, line=run_rule(run.run).line)
 
 
 def summary_html(run: EvaluationRun) -> str:
@@ -203,12 +195,10 @@ def summary_html(run: EvaluationRun) -> str:
     )
 
 
-def details_html(
-    results: Sequence[EvaluationResult], log_path: Path | None = None, *, line: float | None = None
-) -> str:
-    """Return 「📋 詳細結果を見る」 (see the detailed results) as HTML. Scores below `line` (points) are red.
-    Of more than MAX_DETAILS results, only the unscored ones and then the weakest are shown, with a note on the rest."""
-    left_out = ""
+def results_html(run: EvaluationRun) -> str:
+    """Return a run as HTML: the summary, and 「📋 詳細結果を見る」 (see the detailed results). Of more than MAX_DETAILS
+    results, only the unscored ones and then the weakest are shown, with a note on the rest."""
+    results, left_out, line = run.results, "", run_rule(run.run).line
     if len(results) > MAX_DETAILS:
         words = say(
             "{shown} of {total:,} answers are shown, those that could not be scored first, then the "
@@ -216,9 +206,9 @@ def details_html(
             total=len(results),
             shown=MAX_DETAILS,
             left=len(results) - MAX_DETAILS,
-            path=shown_path(log_path),
+            path=shown_path(run.log_path),
         )
         left_out = f"<p>{escape(words)}</p>"
         results = sorted(results, key=lambda r: (r.evaluation.status == "ok", r.evaluation.average_score))
     questions = "".join(question_html(result, line=line) for result in results[:MAX_DETAILS])
-    return block("", f"<details><summary>{DETAILS}</summary>{left_out}{questions}</details>")
+    return summary_html(run) + block("", f"<details><summary>{DETAILS}</summary>{left_out}{questions}</details>")

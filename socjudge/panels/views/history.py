@@ -52,37 +52,28 @@ def chart_html(url: str, alt: str) -> str:
     return block("", _wide(f'<img src="{url}" alt="{escape(alt)}">', say("Figure"), "chart"))
 
 
-def runs_html(runs: pd.DataFrame, scores: pd.DataFrame, *, line: float | None = None) -> str:
-    """Return a table of runs, the newest first, from `load_runs` and `load_scores`, with the verdict on each. With
-    `line`, it has what would pass at that pass line (points) instead."""
-    found = run_verdicts(scores, line=line).to_dict("index")
-    recorded = run_verdicts(scores).to_dict("index") if line is not None else found
+def runs_html(runs: pd.DataFrame, scores: pd.DataFrame, line: float) -> str:
+    """Return a table of runs, the newest first, from `load_runs` and `load_scores`, with the verdict on each, and with
+    what would pass at another pass line (points)."""
+    recorded, found = (run_verdicts(scores, line=each).to_dict("index") for each in (None, line))
     means = summarise_scores(scores.astype({"run_id": object}), by="run_id").set_index("run_id").to_dict("index")
-    head = [say("Run"), say("Mean and 95 % interval"), say("pass line"), say("Passed"), say("Verdict"), say("Log")]
-    if line is not None:
-        head[4:] = [say("At {line:g} points", line=line), say("Verdict at {line:g} points", line=line)]
-    rows = []
-    for run in runs.iloc[::-1].to_dict("records"):
-        before, now = recorded.get(run["run_id"]), found.get(run["run_id"])
-        if before is None or now is None:
-            continue
-        row = [
-            (run_label(run), "name"),
-            (_mean(means[run["run_id"]]), "short"),
-            (f"{before['line']:g}", "number"),
-            (_passed(before), "number"),
+    head = [
+        say("Run"), say("Mean and 95 % interval"), say("pass line"), say("Passed"), say("Verdict"),
+        say("At {line:g} points", line=line), say("Verdict at {line:g} points", line=line), say("Log"),
+    ]  # fmt: skip
+    rows = [
+        [
+            (run_label(run), "name"), (_mean(means[run["run_id"]]), "short"), (f"{before['line']:g}", "number"),
+            (_passed(before), "number"), (_verdict(run), "short"), (_passed(now), "number"),
+            (_noted(Verdict(now["outcome"]).said, run), "short"), (run["log"], "short"),
         ]
-        if line is None:
-            row += [(_verdict(run), "short"), (run["log"], "short")]
-        else:
-            row += [(_passed(now), "number"), (_noted(Verdict(now["outcome"]).said, run), "short")]
-        rows.append(row)
-    note = ""
-    if line is not None:
-        note = say("Only to look at: computed from the stored scores. No log, report or certificate changes.")
-    if line is None and any(is_embedded(judge) for judge in runs["judge_model"]):
-        note = say("for reference (not scored by an LLM)")
-    return block("", _wide(table_html(head, rows), say("Runs")), *filter(None, [note]))
+        for run in runs.iloc[::-1].to_dict("records")
+        if (before := recorded.get(run["run_id"])) and (now := found.get(run["run_id"]))
+    ]  # fmt: skip
+    notes = [say("Only to look at: computed from the stored scores. No log, report or certificate changes.")]
+    if any(is_embedded(judge) for judge in runs["judge_model"]):
+        notes.append(say("for reference (not scored by an LLM)"))
+    return block("", _wide(table_html(head, rows), say("Runs")), *notes)
 
 
 def answers_html(runs: Sequence[Mapping[Any, Any]], sides: Iterable[Sequence[EvaluationResult]]) -> str:

@@ -11,8 +11,7 @@ from ...base.pass_rule import run_rule
 from ...base.showing import block, escape, question_html
 from ...records import EvaluationResult
 from ...report.trial import PromptTrial, QuestionChange, TrialPlan
-from ..state.trial_store import Trial
-from .common import cost_html
+from ..state.trials import Trial
 
 _CONTEXT = 2  # unchanged lines around a change
 
@@ -44,7 +43,7 @@ def placeholders_html(names: Iterable[str]) -> str:
 
 
 def work_html(work: TrialPlan) -> str:
-    """Return the cost of a trial as HTML, with what the user should know before it starts."""
+    """Return HTML with what the user should know of a trial's cost before it starts."""
     lines = []
     if work.base_calls:
         words = (
@@ -64,7 +63,7 @@ def work_html(work: TrialPlan) -> str:
             "to try it"
         )
         lines.append(say(words, who="Judge" if work.kind == "judge" else say("Assistant")))
-    return cost_html(work.left, work.edited.total) + (block("warn", *lines) if lines else "")
+    return block("warn", *lines) if lines else ""
 
 
 def trial_label(trial: Trial) -> str:
