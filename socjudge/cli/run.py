@@ -23,7 +23,7 @@ from ..records import EvaluationRun, RunOptions
 from ..settings import keep_free, open_project
 from . import options as given
 from .options import log_path, one_judge, option
-from .shared import AGREED, NOT_PASSED, PASSED, UNDECIDED, Uncertified, ask_to_run, confirm, echo, tell
+from .shared import NOT_PASSED, PASSED, UNDECIDED, Uncertified, confirm, echo, is_agreed, tell
 
 if TYPE_CHECKING:
     from ..runs.forecast import RunPlan
@@ -121,21 +121,9 @@ def rejudge(
     _carry_out(plan, summary, require_certificate, yes, max_cost_usd, quiet)
 
 
-def unfinished(
-    logs_dir: given.LogsDir = None,
-    drop: Annotated[
-        Path | None,
-        option(
-            "the journal of a run that will not go on; removing it also loses the answers and scores that were paid for"
-        ),
-    ] = None,
-    yes: given.Yes = False,
-) -> None:
+def unfinished(logs_dir: given.LogsDir = None) -> None:
     from ..runs.unfinished import unfinished_runs
 
-    if drop is not None:
-        _drop(drop, Path(logs_dir or constants.LOGS_DIR), yes)
-        return
     runs = unfinished_runs(logs_dir)
     for each in runs:
         told = say(
@@ -153,21 +141,6 @@ def unfinished(
         echo(told)
     if not runs:
         echo(say("No unfinished run."))
-
-
-def _drop(journal: Path, logs_dir: Path, yes: bool) -> None:
-    from ..runs.journal import drop_journal
-
-    # In the form that the list shows: a path from here or from the project, or the name alone.
-    places = (journal, constants.PROJECT_DIR / journal, logs_dir / journal)
-    path = next((place for place in places if place.is_file()), journal)
-    ask_to_run(
-        yes,
-        question="Remove this journal, with the answers and scores that were paid for?",
-        declined="nothing was removed",
-    )
-    drop_journal(path)
-    echo(say("{path} was removed", path=shown_path(path)))
 
 
 def _carry_out(
@@ -218,9 +191,7 @@ def ask_what_is_free(plan: RunPlan, yes: bool) -> RunPlan:
     if yes or not sys.stdin.isatty() or not (models := unpriced(plan.plan)):
         return plan
     for key, model in models.items():
-        question = say("The price of {model} is unknown. Is it free of charge?", model=model.where)
-        echo(f"{question} [y/N]: ", nl=False, err=True)
-        if sys.stdin.readline().strip().lower() in AGREED:
+        if is_agreed(say("The price of {model} is unknown. Is it free of charge?", model=model.where)):
             keep_free(key)
     return replace(plan, left=foresee(plan.plan, plan.options, plan.logs_dir).left)
 
@@ -246,30 +217,20 @@ def report_run(finished: EvaluationRun) -> int:
         seconds=info.wall_time_s,
     )
     if finished.summary.passed_questions < finished.summary.total_questions and finished.log_path is not None:
-        log, folder = finished.log_path.name, finished.log_path.parent
-        is_usual = folder == constants.LOGS_DIR and Path.cwd().is_relative_to(constants.PROJECT_DIR)
-        at = "" if is_usual else f' --logs-dir "{shown_path(folder)}"'
-        tell("To read the reasons for each criterion: socjudge report --log {log}", log=log + at)
+        tell('To read the reasons for each criterion: socjudge report --log "{log}"', log=shown_path(finished.log_path))
     return {"passed": PASSED, "failed": NOT_PASSED}.get(verdict.outcome, UNDECIDED)
 
 
 def _echo_answers(finished: EvaluationRun) -> None:
-    causes = [result.evaluation.error for result in finished.results if result.evaluation.status != "ok"]
-    same = len(causes) > 1 and len({*causes}) == 1
     for result in finished.results:
         evaluation = result.evaluation
         verdict = answer_verdict(evaluation, finished.rubric.pass_threshold)
         if evaluation.status == "ok":
             score = say("{score:5.1f} points", score=evaluation.average_score) + of_criteria(evaluation)
         else:
-            score = say("not scored") if same else say("not scored ({cause})", cause=evaluation.error[:200])
+            score = say("not scored ({cause})", cause=evaluation.error[:200])
         line = f"{verdict.mark} {result.question.id}. {score}  {result.question.category}  {result.question.question}"
         echo(_one_line(f"{line}  ⚠️ {verdict.warning}" if verdict.warning else line))
-    if same:
-        cause = say(
-            "⚠️ all {count} that were not scored have the same cause: {cause}", count=len(causes), cause=causes[0]
-        )
-        echo(f"\n{cause}")
 
 
 def _finished_text(run: EvaluationRun) -> str:

@@ -14,7 +14,6 @@ from ..base.showing import money
 from ..base.texts import visible
 from ..errors import ConfigError, SocJudgeError
 
-AGREED = ("y", "yes", "はい", "ｙ")
 # The specification's words, as in FINISHED: Japanese in every language.
 COSTS_MONEY = "⚠️ LLM as a Judgeの実行にはコストがかかります: "
 
@@ -89,16 +88,15 @@ def confirm(estimate: Any, yes: bool) -> None:
     echo(COSTS_MONEY + told, err=True)
     if estimate.note:
         echo(estimate.note, err=True)
-    ask_to_run(yes)
-
-
-def ask_to_run(yes: bool, *, question: str = "Run it?", declined: str = "nothing was run") -> None:
-    """Return if `yes` is true or the user agrees, else raise NotAgreed. Without a terminal, nobody can agree.
-    `question` and `declined` are sentences for `say`."""
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not sys.stdin.isatty():  # without a terminal, nobody can agree
         raise NotAgreed("nobody is there to confirm; pass --yes to run it from a script")
-    echo(f"{say(question)} [y/N]: ", nl=False, err=True)
-    if sys.stdin.readline().strip().lower() not in AGREED:
-        raise NotAgreed(declined)
+    if not is_agreed(say("Run it?")):
+        raise NotAgreed("nothing was run")
+
+
+def is_agreed(question: str) -> bool:
+    """Ask a question on stderr, and return whether the user says yes."""
+    echo(f"{question} [y/N]: ", nl=False, err=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes", "はい", "ｙ")

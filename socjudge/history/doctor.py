@@ -226,6 +226,6 @@ def _of_journals(logs_dir: Path | str) -> Iterator[_Finding]:
         "the journal of a run that was stopped as it began: its first line is not whole, and nothing judged or paid is "
         "in it"
     )
-    remedy = say("it may be removed (socjudge unfinished --drop FILE)")
+    remedy = say("delete the file")
     for path in find_stubs(as_path(logs_dir)):
         yield _Finding("note", path.name, "", "unfinished", what, remedy)

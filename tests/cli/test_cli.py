@@ -17,9 +17,8 @@ import typer
 from conftest import ROOT
 from support.command_line import socjudge, socjudge_here
 from support.one_run import log_of, one_run
-from support.service import KEY, AfterCalls, Service, error, is_judge_call, judgement
+from support.service import KEY, Service, error, is_judge_call, judgement
 
-from socjudge import AssistantAnswer, EvalQuestion, RunOptions, RunStopped, run_evaluation_suite
 from socjudge.cli.app import app
 from socjudge.runbooks.index import RunbookIndex
 
@@ -102,7 +101,7 @@ def test_exit_code_1_means_not_passed(service: Service, tmp_path: Path, places: 
     assert done.returncode == 1
     assert "**❌ MVP不合格**" in done.stdout
     (log,) = logs(tmp_path)
-    assert f'socjudge report --log {log.name} --logs-dir "{log.parent}"' in done.stderr
+    assert f'socjudge report --log "{log}"' in done.stderr
 
 
 def test_exit_code_3_means_that_there_is_no_verdict(service: Service, places: list[str]) -> None:
@@ -116,7 +115,6 @@ def test_exit_code_3_means_that_there_is_no_verdict(service: Service, places: li
     assert again.returncode == 3
     assert "could not be scored: 9 (counted as 0 points" in again.stdout
     assert "undecided (could not be scored: 9)" in again.stdout
-    assert again.stdout.count("reply 1: ") == 1  # the cause that all have is said once
 
 
 def test_a_wrong_key_is_one_clear_line(service: Service, places: list[str]) -> None:
@@ -326,27 +324,3 @@ def test_what_each_command_and_option_does_is_said_whole_and_in_the_language_ask
     texts = [line for line in told.splitlines() if ours.match(line)]
     assert len(texts) > 60 and "..." not in told.replace("[ARGS]...", "")
     assert [line for line in texts if bool(japanese.search(line)) != (lang == "ja")] == []
-
-
-def test_a_run_that_will_not_go_on_is_dropped_and_one_under_way_is_not(
-    service: Service, questions: list[EvalQuestion], tmp_path: Path
-) -> None:
-    answers = [AssistantAnswer(question.question, "回答") for question in questions]
-    dropping = ("unfinished", "--logs-dir", str(tmp_path / "logs"), "--drop")
-
-    def drop_it(result: Any) -> None:
-        (journal,) = (tmp_path / "logs").glob("*.partial.jsonl")
-        refused = socjudge_here(*dropping, str(journal), "-y")
-        assert refused.returncode == 2 and "under way" in refused.stderr
-
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(RunStopped):
-        patch.setenv("OPENAI_API_KEY", KEY)
-        patch.setenv("OPENAI_BASE_URL", service.base_url)
-        run_evaluation_suite(questions, answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path / "logs", progress=False, options=RunOptions(stop=AfterCalls(service.requests, 2), max_concurrency=1, on_result=drop_it))  # fmt: skip
-    (journal,) = (tmp_path / "logs").glob("*.partial.jsonl")
-    unasked = socjudge_here(*dropping, journal.name)
-    assert unasked.returncode == 5 and "--yes" in unasked.stderr and journal.exists()
-    assert socjudge_here(*dropping, "no.json", "-y").returncode == 2
-    done = socjudge_here(*dropping, journal.name, "-y")
-    assert done.returncode == 0 and "was removed" in done.stdout
-    assert list((tmp_path / "logs").iterdir()) == []
