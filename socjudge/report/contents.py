@@ -126,19 +126,10 @@ def compared(before: EvaluationRun, run: EvaluationRun) -> dict[str, Any]:
         effect = compare_runs(before, run)
     except ConfigError as error:  # another judging and other answers, or no common question
         return {"before": before, "lines": [str(error)], "table": None, "is_tested": False}
-    heads = (
-        say("Criterion"), say("Other"), say("This run"), say("Difference"), say("95 % interval of the difference"),
-        say("adjusted p"),
-    )  # fmt: skip
-    rows = [
-        (
-            row["criterion"], points(row["baseline_mean"]), points(row["mean"]), points(row["mean_difference"], "+.1f"),
-            "–" if pd.isna(row["ci_low"]) else f"{row['ci_low']:+.1f} – {row['ci_high']:+.1f}",
-            points(row["p_holm"], ".3f"),
-        )
-        for row in effect.differences.astype({"criterion": object}).to_dict("records")
-    ]  # fmt: skip
-    table = None if effect.is_unchanged else Table(heads, rows)
+    shown = effect.table
+    table = (
+        None if effect.is_unchanged else Table(tuple(map(str, shown)), list(shown.itertuples(index=False, name=None)))
+    )
     return {"before": before, "lines": effect.lines, "table": table, "is_tested": True}
 
 

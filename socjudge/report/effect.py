@@ -76,14 +76,35 @@ class RunComparison:
             self.finding, *corresponding, *turned, *_criteria_seen(self.differences), changed, *self.notes,
         ]  # fmt: skip
 
+    @property
+    def table(self) -> pd.DataFrame:
+        """Return `differences` as texts in the language of the messages, as all views show it."""
+        found = self.differences
+        columns = {
+            "baseline_mean": (say("Before"), ".1f"),
+            "mean": (say("After"), ".1f"),
+            "mean_difference": (say("Difference"), "+.1f"),
+            "ci_low": (say("95 % from"), "+.1f"),
+            "ci_high": (say("95 % to"), "+.1f"),
+            "p_holm": (say("adjusted p"), ".3f"),
+            "detectable_difference": (say("Detectable"), ".1f"),
+        }
+        texts: dict[str, Any] = {
+            say("Criterion"): found["criterion"].astype(str),
+            say("Number of questions"): found["n"].astype(str),
+        }
+        for name, (head, shape) in columns.items():
+            texts[head] = [f"{value:{shape}}" if value == value else "–" for value in plain_floats(found[name])]
+        return pd.DataFrame(texts)
+
     def __repr__(self) -> str:
-        shown = [] if self.is_unchanged else [_table(self.differences).to_string(index=False, na_rep="–")]
+        shown = [] if self.is_unchanged else [self.table.to_string(index=False)]
         return visible("\n".join([*self.lines, *shown]))
 
     def _repr_html_(self) -> str:
         if self.is_unchanged:
             return block("grey", *map(escape, self.lines))
-        table = _table(self.differences).to_html(index=False, border=0, escape=True, na_rep="–")
+        table = self.table.to_html(index=False, border=0, escape=True)
         row, title = _overall(self.differences), say("Did the change help?")
         kind = ("good" if row["mean_difference"] > 0 else "bad") if is_shown(row, row["p_value"]) else "grey"
         return block(
@@ -402,20 +423,3 @@ def _marks(questions: pd.DataFrame) -> str:
 def _names(questions: set[Any]) -> str:
     names = sorted(questions, key=lambda name: (isinstance(name, str), name))
     return ", ".join(map(str, names[:_SHOWN])) + (" …" if len(names) > _SHOWN else "")
-
-
-def _table(found: pd.DataFrame) -> pd.DataFrame:
-    columns = {
-        "criterion": say("Criterion"),
-        "n": say("Number of questions"),
-        "baseline_mean": say("Before"),
-        "mean": say("After"),
-        "mean_difference": say("Difference"),
-        "ci_low": say("95 % from"),
-        "ci_high": say("95 % to"),
-        "p_holm": say("adjusted p"),
-        "detectable_difference": say("Detectable"),
-    }
-    rounded: dict[str, Any] = {"criterion": found["criterion"].astype(str), "n": found["n"]}
-    rounded |= {name: plain_floats(found[name]).round(3 if name == "p_holm" else 1) for name in [*columns][2:]}
-    return pd.DataFrame(rounded).rename(columns=columns)

@@ -60,8 +60,7 @@ def write_report(
     ----------
     path
         The file. Its folder must exist. An existing file is replaced only if socjudge wrote it. The file has up to 200
-        judged answers, failed ones first, because a phone cannot open a larger page. The other answers go into a second
-        file in the same folder, such as report_rest.html.
+        judged answers, failed ones first, because a phone cannot open a larger page.
     run_or_log
         A run (`run.write_report(path)` does the same), the name or path of a log, or a folder of logs, whose newest log
         is taken; the project's own folder if left out. The report of a log also shows the earlier runs of its folder as
@@ -107,21 +106,13 @@ def write_report(
     if baseline is None and history is not None and run.log_path and (log := previous_log(history, run.run.run_id)):
         baseline = load_run(run.log_path.with_name(log))
     with speaking(cast(Language, tongue)):
-        rows, rest = rows_of(run), None
-        if len(rows) > MOST_ANSWERS:
-            rest = checked_page(path.with_name(f"{path.stem}_rest{path.suffix}"))
-        shared = {
-            "project": open_project(), "made_at": datetime.now().astimezone(), "overall": OVERALL, "info": run.run,
-            "line": run_rule(run.run).line, "total_rows": len(rows), "criteria": list(rows[0].scores),
-            "on_paper": ON_PAPER, "first_name": path.name,
-        }  # fmt: skip
-        render = page_environment().get_template("report.html.j2").render
-        own = {"rest_name": rest.name if rest else "", "is_chosen": is_chosen, **_contents(run, history, baseline)}
-        pages = {path: render(shared, rows=rows[:MOST_ANSWERS], is_rest=False, **own)}
-        if rest:
-            pages[rest] = render(shared, rows=rows[MOST_ANSWERS:], is_rest=True, rest_name="")
-    for place, html in pages.items():
-        write_page(place, html)
+        rows = rows_of(run)
+        html = page_environment().get_template("report.html.j2").render(
+            _contents(run, history, baseline), project=open_project(), made_at=datetime.now().astimezone(), overall=OVERALL,
+            info=run.run, line=run_rule(run.run).line, rows=rows[:MOST_ANSWERS], total_rows=len(rows),
+            criteria=list(rows[0].scores), on_paper=ON_PAPER, is_chosen=is_chosen,
+        )  # fmt: skip
+    write_page(path, html)
     return path
 
 
@@ -146,7 +137,7 @@ def _of_log(given: Path) -> tuple[EvaluationRun, pd.DataFrame | None]:
 
 
 def _contents(run: EvaluationRun, history: pd.DataFrame | None, baseline: EvaluationRun | None) -> dict[str, Any]:
-    """Return what the template shows besides the answers. A rest page has none of it."""
+    """Return what the template shows besides the answers."""
     logged, (run, best) = run.summary, counted(run)
     rule, verdict, frames, total = run_rule(run.run), run_verdict(run), run_history(run), run.summary.total_questions
     gate = gate_confidence(frames.results).iloc[0]
