@@ -57,7 +57,7 @@ def test_the_app_runs_shows_and_marks_by_the_projects_rubric(installed: Installe
 
         page.get_by_text("履歴", exact=True).click()
         settled(history, "3回の実行、2問")
-        history.locator(".jupyter-widget-Collapse-header", has_text="実行の一覧").click()
+        history.locator(".jupyter-widget-Collapse-header", has_text="線を変えた場合").click()
         rows = history.locator(".wide tbody tr")
         rows.first.wait_for(timeout=20_000)
         for row in rows.all_inner_texts():
