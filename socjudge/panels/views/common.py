@@ -129,7 +129,8 @@ def status_html(session: Session, state: State, button: str) -> str:
     numbers = _numbers(progress) if progress.total else say("Getting ready")
     match state:
         case "running":
-            lines = [RUNNING, numbers]
+            left_s = progress.left_s if progress.done < progress.total else None
+            lines = [RUNNING, numbers + (say(", about {seconds:.0f} s left", seconds=left_s) if left_s else "")]
             if progress.latest:
                 lines.append(escape(say("Judged last: question {question}", question=progress.latest)))
             if session.is_refused:
@@ -165,8 +166,6 @@ def _numbers(progress: Progress) -> str:
         text += say(", cost {cost}", cost=money(progress.cost_usd))
     if progress.unread:
         text += say(", {count} not scored", count=progress.unread)
-    if progress.left_s is not None and progress.done < progress.total:
-        text += say(", about {seconds:.0f} s left", seconds=progress.left_s)
     return text
 
 
