@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from socjudge.panels.state.trial_store import Trial, TrialSettings, load_trials, save_trial
 from support.report_logs import words
 from support.service import KEY, Service, judgement
 
@@ -20,7 +21,6 @@ from socjudge.base.atomic_files import append_line
 from socjudge.errors import ConfigError, RunNote
 from socjudge.history import check_logs
 from socjudge.history.labels import Label, append_label
-from socjudge.panels.state.trial_store import Trial, TrialSettings, load_trials, save_trial
 from socjudge.prompts.templates import Prompt
 from socjudge.runbooks import index as index_module
 
