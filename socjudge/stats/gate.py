@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..base.messages import say, sentences
+from ..base.messages import listed, say, sentences
 from ..base.pass_rule import PassRule, frame_rule, frame_spans, reaches
 from ..base.verdict import frame_undecided
 from ..errors import ConfigError
@@ -42,7 +42,8 @@ def gate_confidence(
     noise
         The sd, in points, of a question's mean score between repeats of answering and judging, if you know it. If not
         given, it is estimated from the repeats, pooled over questions, and taken to be at least half of the step in
-        which the scores come. With fewer than three repeats beyond the first ones, the probabilities are missing.
+        which the scores come. With fewer than three repeats beyond the first ones, the probabilities are missing. A run
+        without a verdict has no probabilities and, if its questions lack single scores, no pass rate.
 
     Returns
     -------
@@ -203,11 +204,16 @@ def _gate_row(part: pd.DataFrame, noise: float | None, who: str) -> list[dict[st
     spans = frame_spans(part).groupby(part["question_id"]).mean()
     log_passes, could_pass = (bool(_gate(spans[end].to_numpy()[None, :], rule)[0]) for end in ("low", "high"))
     undecided = frame_undecided(part)
+    if log_passes != could_pass:
+        undecided = listed(filter(None, [undecided, say("the verdict hangs on the scores that are missing")]))
     log_passes, could_pass = log_passes and not undecided, could_pass or bool(undecided)
-    passed = int(reaches(spans["low"][table.index[table["repeats"] > 0]], rule.line).sum())
+    scored = spans.loc[table.index[table["repeats"] > 0]]
+    passed = int(reaches(scored["low"], rule.line).sum())
+    # Of an undecided run, whose questions lack single scores, nobody knows how many pass.
+    is_known = bool(n) and not (undecided and (scored["high"] > scored["low"]).any())
     p_rerun = p_true = math.nan
     verdict, deciding = "判定保留", ""
-    if n and math.isfinite(repeat_sd):
+    if n and math.isfinite(repeat_sd) and not undecided:
         true, again = _draw(table, repeat_sd, freedom)
         p_rerun, p_true = float(_share(_gate(again, rule))), float(_share(_gate(true, rule)))
         # the share of a question's scores that are missing
@@ -229,8 +235,8 @@ def _gate_row(part: pd.DataFrame, noise: float | None, who: str) -> list[dict[st
         "passed": passed,
         "needed": rule.needed(n),
         "mvp_passed": bool(n and log_passes),
-        "pass_rate": passed / n if n else math.nan,
-        **low_high("pass_rate", pass_rate_interval(passed, n, LEVEL)),
+        "pass_rate": passed / n if is_known else math.nan,
+        **low_high("pass_rate", pass_rate_interval(passed, n, LEVEL) if is_known else (math.nan, math.nan)),
         "repeat_sd": repeat_sd,
         "p_rerun": p_rerun,
         "p_true": p_true,
@@ -238,13 +244,14 @@ def _gate_row(part: pd.DataFrame, noise: float | None, who: str) -> list[dict[st
         "deciding_questions": deciding,
         "method": f"{_METHOD}; noise: {source}",
     }
-    why = say("The run has no verdict ({reason}).", reason=undecided) if undecided else ""
-    return [{**row, "note": sentences(_gate_note(row, source, unscored), why)}]
+    return [{**row, "note": _gate_note(row, source, unscored, undecided)}]
 
 
-def _gate_note(row: dict[str, Any], source: str, unscored: int) -> str:
+def _gate_note(row: dict[str, Any], source: str, unscored: int, undecided: str) -> str:
     if row["n"] == 0:
         return say("No question has a score.")
+    if undecided:
+        return say("The run has no verdict ({reason}).", reason=undecided)
     low, high = row["pass_rate_low"], row["pass_rate_high"]
     told = [
         say(

@@ -130,9 +130,12 @@ def test_an_unread_question_is_left_out_counted_and_can_hold_the_verdict_back() 
     row = gate_confidence(run).iloc[0]
     assert (row["n"], row["n_missing"], row["passed"]) == (9, 2, 6)
     assert row["verdict"] == "判定保留"
-    assert "採点できなかった質問 1 問" in row["note"]
+    assert row["note"] == "この実行は合否を決められません（欠けた点しだいで合否が変わります）。"
+    assert row[["p_rerun", "p_true"]].isna().all()
+    partly = gate_confidence(results([[95, 95.5]] * 6 + [[40, 40.5]] * 3 + [[95, None]])).iloc[0]
+    assert partly[["pass_rate", "pass_rate_low", "pass_rate_high", "p_rerun", "p_true"]].isna().all()
     sure = gate_confidence(results([[95, 95.5]] * 9 + [[None, None]])).iloc[0]
-    assert sure["verdict"] == "合格"
+    assert sure["verdict"] == "合格" and "採点できなかった質問 1 問" in sure["note"]
     nothing = gate_confidence(results([None, None])).iloc[0]
     assert (nothing["n"], nothing["verdict"], nothing["mvp_passed"]) == (0, "判定保留", False)
 
