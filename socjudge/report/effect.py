@@ -205,7 +205,7 @@ def compare_runs(
     )
     notes = [*_rule_notes(scores, ids), *_left_out(sides, both, reworded), *_limits(sides, changed, told)]
     if missing := int(_overall(found)["n_missing"]):
-        notes.append(say("{count} scores that could not be read are left out", count=missing))
+        notes.append(say("{count} missing scores are left out", count=missing))
     corresponding, bridge = "", pd.DataFrame()
     names = tuple(told[name].get("judge_model", "") for name in ids)
     columns = {each.condition.column for each in changed}

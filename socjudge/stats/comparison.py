@@ -290,7 +290,8 @@ def _note(row: Mapping[Any, Any], line: float, others: int) -> str:
     if row["criterion"] == OVERALL and row["p_value"] < 1 - LEVEL <= row["p_holm"]:
         told.append(
             say(
-                "If {count} are compared at once, such a difference also happens by chance (adjusted p={p:.3f}).",
+                "If this pair alone was the question, that is the answer; in a table of {count} it is no difference "
+                "(adjusted p={p:.3f}).",
                 count=others,
                 p=row["p_holm"],
             )

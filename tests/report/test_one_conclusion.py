@@ -101,4 +101,4 @@ def test_what_chance_alone_may_do_among_many_is_noted(tmp_path: Path) -> None:
     table = compare_judges(load_scores(tmp_path), baseline="plain-judge")
     row = table[table["criterion"] == OVERALL].iloc[0]
     assert "偶然では説明しにくい差です" in row["conclusion"] and "p=0.031" in row["conclusion"]
-    assert row["note"].startswith("2つを一度に比べると、この程度の差は偶然でも起こります（補正後 p=0.062）。")
+    assert "2組を一度に比べる表としては、差とは言えません（補正後 p=0.062）。" in row["note"]
