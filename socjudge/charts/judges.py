@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -57,12 +56,13 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
     need_scores(comparison, "mean_difference", names, "plot_judge_comparison", "compare_judges")
     by = str(comparison.columns[list(comparison.columns).index("baseline") - 1])
     judges, criteria = in_order(comparison[by]), in_order(comparison["criterion"])
+    colours, markers = judge_colours(judges), judge_markers(judges)
     slot = 0.84 / len(judges)
     lines = len(judges) * len(criteria)
     with japanese_axes(ax, 9.5, 2 + max(0.2 * lines, 0.36 * len(criteria)) + 0.12 * len(judges)) as ax:
         for row in comparison.to_dict("records"):
             place = criteria.index(row["criterion"]) + (judges.index(row[by]) - (len(judges) - 1) / 2) * slot
-            _draw_difference(ax, place, 0.9 * slot, row, *_look(row[by], judges))
+            _draw_difference(ax, place, 0.9 * slot, row, colours[row[by]], markers[row[by]])
         ax.use_sticky_edges = False  # otherwise whiskers would be cut at the edges of the bands
         ax.axvline(0, color=palette().ink, linewidth=1)
         ax.set_yticks(range(len(criteria)), [label(name, 20) for name in criteria])
@@ -80,10 +80,6 @@ def plot_judge_comparison(comparison: pd.DataFrame, *, ax: Axes | None = None) -
         ax.set_title(say(words, level=1 - LEVEL))
         judge_key(ax, judges, below=52)
     return ax
-
-
-def _look(judge: Any, judges: Sequence[Any]) -> tuple[str, str]:
-    return judge_colours(judges)[judge], judge_markers(judges)[judge]
 
 
 def _draw_difference(ax: Axes, place: float, height: float, row: dict[Any, Any], colour: str, marker: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from ..base.conditions import CONDITIONS, Difference, conditions_of, differences, why_incomparable
+from ..base.conditions import CONDITIONS, conditions_of, differences, why_incomparable
 from ..base.messages import listed, say
 from ..base.pass_rule import reaches, row_lines
 from ..base.texts import local_time
@@ -71,6 +72,7 @@ def plot_criterion_trend(scores: pd.DataFrame) -> Axes:
     need_scores(scores, "score", _NEEDED, "plot_criterion_trend")
     scores = scores.astype({"run_id": object})
     runs, told = _runs(scores), conditions_of(scores)
+    local = _local(runs)
     lines = dict(zip(runs["run_id"], row_lines(runs), strict=True))
     overall = summarise_scores(scores, by="run_id").assign(criterion=OVERALL)
     means = pd.concat([overall, summarise_scores(scores, by=["run_id", "criterion"])])
@@ -94,7 +96,7 @@ def plot_criterion_trend(scores: pd.DataFrame) -> Axes:
         for ax in axes[len(names) :]:
             ax.set_axis_off()
         for ax in axes[len(names) - _ACROSS : len(names)]:
-            _label_days(ax, runs["started_at"])
+            _label_days(ax, local)
         lowest = float(means[["mean", "ci_low"]].min().min())
         axes[0].set_ylim(max(0, min(60, 10 * math.floor(lowest / 10))) - 2, 102)
         figure.suptitle(_trend_title(below, lines, is_alike), fontsize=10)
@@ -102,7 +104,7 @@ def plot_criterion_trend(scores: pd.DataFrame) -> Axes:
             f"{_mark(number)} {listed(words for at, words in changes if at == place)}"
             for place, number in numbers.items()
         ]
-        figure.supxlabel("\n".join([_started(runs["started_at"]), *explained]), fontsize=SMALL, ha="left", x=0.01)
+        figure.supxlabel("\n".join([_started(local), *explained]), fontsize=SMALL, ha="left", x=0.01)
         use_japanese(figure)
     first: Axes = axes[0]  # not the figure, which a notebook would show twice
     return first
@@ -170,8 +172,7 @@ def _draw_line(ax: Axes, lines: Sequence[float]) -> None:
         ax.hlines(lines, places - 0.5, places + 0.5, **look)
 
 
-def _label_days(ax: Axes, started: Iterable[pd.Timestamp]) -> None:
-    local = [time.to_pydatetime().astimezone() for time in started]
+def _label_days(ax: Axes, local: Sequence[datetime]) -> None:
     is_one_day = len({time.date() for time in local}) == 1
     places = range(0, len(local), math.ceil(len(local) / 5))
     texts = [f"{local[place]:%H:%M}" if is_one_day else f"{local[place].month}/{local[place].day}" for place in places]
@@ -180,9 +181,12 @@ def _label_days(ax: Axes, started: Iterable[pd.Timestamp]) -> None:
     ax.set_xlim(-0.6, len(local) - 0.4)
 
 
-def _started(started: Iterable[pd.Timestamp]) -> str:
-    # Day and clock as this machine shows them, whatever zone the frame uses.
-    local = [time.to_pydatetime().astimezone() for time in started]
+def _local(runs: pd.DataFrame) -> list[datetime]:
+    """Return when the runs began, by day and clock as this machine shows them, whatever zone the frame uses."""
+    return [time.to_pydatetime().astimezone() for time in runs["started_at"]]
+
+
+def _started(local: Sequence[datetime]) -> str:
     years = "–".join(dict.fromkeys(str(time.year) for time in (local[0], local[-1])))
     return say("start of the run ({years}, {zone}), oldest first", years=years, zone=local_time(local[-1])[20:])
 
@@ -191,7 +195,7 @@ def _runs(scores: pd.DataFrame) -> pd.DataFrame:
     return scores.drop_duplicates("run_id").sort_values("started_at", kind="stable").astype({"run_id": object})
 
 
-def _changes(scores: pd.DataFrame, runs: pd.DataFrame, *, width: int = 120) -> list[tuple[int, str]]:
+def _changes(scores: pd.DataFrame, runs: pd.DataFrame) -> list[tuple[int, str]]:
     """Return (place of a run, what changed before it). A condition is compared with its value in the latest earlier run
     whose log records it."""
     found, told, conditions = [], dict[str, str](), conditions_of(scores)
@@ -202,20 +206,13 @@ def _changes(scores: pd.DataFrame, runs: pd.DataFrame, *, width: int = 120) -> l
             first = next(each for each in known if each.condition.group == group)
             # A hash shows that something changed, but tells a reader nothing.
             is_named = not first.condition.column.endswith(("sha256", "fingerprint"))
-            words = _change_words(first, width) if is_named else say("{what} changed", what=say(group))
+            words = label(first.phrase(), 120) if is_named else say("{what} changed", what=say(group))
             found.append((place, words))
             for each in CONDITIONS:  # after a change, earlier values no longer count
                 if each.group == group:
                     told.pop(each.column, None)
         told |= now
     return found
-
-
-def _change_words(change: Difference, width: int) -> str:
-    name, before, after = change.words()
-    if change.condition.column in ("runbooks", "criteria"):
-        return label(change.phrase(), width)
-    return f"{name}: {label(before, width // 2)}→{label(after, width // 2)}"
 
 
 def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -277,7 +274,7 @@ def _on_one_line(means: pd.DataFrame, lines: dict[Any, float]) -> pd.DataFrame:
 
 def _label_columns(ax: Axes, runs: pd.DataFrame, names: Mapping[Any, str]) -> None:
     """Write below each column the judge, what else tells its run from the others, and last the start."""
-    local = [time.to_pydatetime().astimezone() for time in runs["started_at"]]
+    local = _local(runs)
     texts = [
         "\n".join([*(label(part, 18) for part in names[run_id].split(" / ")), f"{time:%H:%M} {time.month}/{time.day}"])
         for run_id, time in zip(runs["run_id"], local, strict=True)
@@ -285,7 +282,7 @@ def _label_columns(ax: Axes, runs: pd.DataFrame, names: Mapping[Any, str]) -> No
     places = range(0, len(local), math.ceil(len(local) / 24))
     ax.set_xticks(places, [texts[place] for place in places], fontsize=SMALL, rotation=90 if len(local) > 5 else 0)
     signs = say("○ passes   △ undecided   × fails   hatched: unscored   *: some scores missing")
-    ax.set_xlabel(f"{_started(runs['started_at'])}\n{signs}", fontsize=SMALL)
+    ax.set_xlabel(f"{_started(local)}\n{signs}", fontsize=SMALL)
 
 
 def _strip_finding(signs: pd.DataFrame, lines: dict[Any, float], told: Mapping[Any, dict[str, str]]) -> str:

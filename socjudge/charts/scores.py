@@ -264,15 +264,9 @@ def _draw_question(ax: Axes, place: int, mean: float, noise: float, decides: boo
         ax.text(line, place, say("not scored"), ha="center", va="center", color=grey, backgroundcolor=paper)
         return
     colour = palette().colours[5 if decides else 0]
-    ax.errorbar(
-        mean,
-        place,
-        xerr=reach(mean, *np.clip([mean - noise, mean + noise], 0, 100)),
-        color=colour,
-        marker="D" if decides else "o",
-        markerfacecolor=colour if reaches(mean, line) else palette().paper,
-        elinewidth=1.2,
-    )
+    face, marker = colour if reaches(mean, line) else palette().paper, "D" if decides else "o"
+    whiskers = reach(mean, *np.clip([mean - noise, mean + noise], 0, 100))
+    ax.errorbar(mean, place, xerr=whiskers, color=colour, marker=marker, markerfacecolor=face, elinewidth=1.2)
 
 
 def _chance_text(mean: float, chance: float, line: float) -> str:

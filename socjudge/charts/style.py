@@ -122,7 +122,7 @@ def japanese_text() -> Iterator[None]:
 @contextmanager
 def _settings(**more: Any) -> Iterator[None]:
     with _lock:
-        _add_font()
+        _font_file()
         settings: dict[Any, Any] = {**rc_params_from_file(_STYLE, use_default_template=False), **more}
         before = {name: plt.rcParams[name] for name in settings}
         # Not plt.rc_context: it would also undo what the first figure sets, namely that charts show in a notebook.
@@ -182,18 +182,16 @@ def use_japanese(drawn: Axes | Figure) -> None:
 
 
 @cache
-def _add_font() -> None:
-    font_manager.fontManager.addfont(_font_file())
-
-
-@cache
 def _font_file() -> str:
+    """Return the file of the bundled font, which matplotlib knows from then on."""
     # Importing matplotlib_fontja changes global settings, so only its font file is taken.
     from importlib.util import find_spec
 
     spec = find_spec("matplotlib_fontja")
     assert spec is not None and spec.origin is not None  # the package is a dependency, so it exists
-    return str(next(Path(spec.origin).parent.rglob("ipaexg.ttf")))
+    path = str(next(Path(spec.origin).parent.rglob("ipaexg.ttf")))
+    font_manager.fontManager.addfont(path)
+    return path
 
 
 @cache
