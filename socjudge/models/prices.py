@@ -24,15 +24,15 @@ MAX_BYTES_PER_TOKEN = 16
 
 
 def price_key(model: str, address: str) -> str:
-    """Return the name under which `[prices]` of socjudge.toml has what a model costs at one address and nowhere else."""
+    """Return the name under which `[prices]` of socjudge.toml has what a model costs at one address alone."""
     return f"{model}@{address}" if address else model
 
 
 def price_usd(
     model: str, input_tokens: float, output_tokens: float, at: str | None = None, *, by_anyone: bool = False
 ) -> float | None:
-    """Return the price of one call at an address (None: anywhere) in US dollars, by your own prices or the lists. None if
-    it is unknown. A list price is its seller's alone, unless `by_anyone` asks what another takes for such a model."""
+    """Return the price of one call at an address (None: anywhere) in US dollars, by your own prices or the lists, or None.
+    A list price is its seller's alone, unless `by_anyone` asks what another seller takes for a model of this name."""
     # Nobody can tell what a server behind another address costs, whatever its models are called.
     # For a name such as "anthropic:claude-…", the part after the provider is looked up too.
     names = dict.fromkeys((model, model.partition(":")[2] or model))
