@@ -31,8 +31,8 @@ def price_key(model: str, address: str) -> str:
 def price_usd(
     model: str, input_tokens: float, output_tokens: float, at: str | None = None, *, by_anyone: bool = False
 ) -> float | None:
-    """Return what a call costs at an address (None: anywhere) in US dollars, by your own prices or lists; None if unknown.
-    A list price is its seller's alone, unless `by_anyone` asks what another seller takes for a model of this name."""
+    """Return what a call costs in US dollars at an address (None: anywhere), by your own prices or lists; None if
+    unknown. A list price is its seller's alone, unless `by_anyone` asks what another takes for such a model."""
     # Nobody can tell what a server behind another address costs, whatever its models are called.
     # For a name such as "anthropic:claude-…", the part after the provider is looked up too.
     names = dict.fromkeys((model, model.partition(":")[2] or model))
