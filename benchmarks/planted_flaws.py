@@ -124,12 +124,13 @@ def certify(cases: pd.DataFrame, name: str, rng: np.random.Generator) -> dict[st
     return {name: judge_criterion(name, evidence).word for name in CRITERIA}
 
 
-def show_flaws(cases: pd.DataFrame, judges: int, rng: np.random.Generator) -> None:
+def show_flaws(cases: pd.DataFrame, judges: int) -> None:
     print(
         "| flaw | its criteria: 信頼できない | not 信頼できる | other criteria: 信頼できる |\n|---|---|---|---|",
         flush=True,
     )
-    for name, (_, _, aimed) in FLAWS.items():
+    for seed, (name, (_, _, aimed)) in enumerate(FLAWS.items()):
+        rng = np.random.default_rng(seed)
         words = pd.DataFrame([certify(cases, name, rng) for _ in range(judges)])
         own, others = words[list(aimed)], words[[each for each in CRITERIA if each not in aimed]]
         shares = [(own == "信頼できない"), (own != "信頼できる"), (others == "信頼できる")]
@@ -142,8 +143,7 @@ def main() -> None:
     parser.add_argument("--judges", type=int, default=200)
     parser.add_argument("--size", type=int, default=1, help="damages per answer and criterion, and attacks per answer")
     arguments = parser.parse_args()
-    rng = np.random.default_rng(0)
-    show_flaws(make_cases(arguments.size), arguments.judges, rng)
+    show_flaws(make_cases(arguments.size), arguments.judges)
 
 
 if __name__ == "__main__":

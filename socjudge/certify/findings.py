@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ..base.pass_rule import reaches
-from ..stats.basics import OVERALL, difference_interval, low_high, need_columns, noise_reach, pass_rate_interval
+from ..stats.basics import OVERALL, difference_interval, need_columns, noise_reach, pass_rate_interval
 from .changes import AGAIN, CHANGES, CONTROL, LABELLED, ORIGINAL, find_change, title_of
 
 LEAST = 5.0  # points; a smaller change is no finding, however steady the judge is
@@ -157,48 +157,45 @@ def summarise_changes(findings: pd.DataFrame, by: Sequence[str] = ("case", "crit
     )
     keys = list(by) or ["all"]
     # The cases of one answer are averaged, because they are no independent evidence.
-    shares = ["change", "fell", "rose", "seen", "turned"]
-    answers = told.groupby([*keys, "question_id"], sort=False)[shares].mean().reset_index()
+    answers = told.groupby([*keys, "question_id"], sort=False)[["change", "fell", "rose", "seen", "turned"]].mean()
+    groups = answers.assign(moved=answers["fell"] + answers["rose"]).groupby(keys, sort=False)
+    mean, total, n = groups.mean(), groups.sum(), groups.count()
     counts = told.groupby(keys, sort=False).agg(
         size=("variant", "size"), n_cases=("change", "count"), n_forbidden=("forbidden", "sum"),
         expected=("expected", "first"), words=("expected", "nunique"),
     )  # fmt: skip
-    rows = []
-    for (key, each), count in zip(answers.groupby(keys, sort=False), counts.itertuples(), strict=True):
-        named = dict(zip(by, key, strict=True)) if by else {}
-        if "case" in named:
-            named["title"] = title_of(str(named["case"]))
-        rows.append({**named, **_summarise(each, count)})
-    frame = pd.DataFrame(rows)
+    aims = (counts["words"] == 1) & (counts["expected"] == "falls")
+
+    def share(name: str, of: str) -> dict[str, Any]:
+        ends = [pass_rate_interval(*each) for each in zip(total[of], n[of], strict=True)]
+        return {name: mean[of], f"{name}_low": [low for low, _ in ends], f"{name}_high": [high for _, high in ends]}
+
+    changes = [difference_interval(each.dropna()) for _, each in groups["change"]]
+    frame = pd.DataFrame(
+        {
+            "expected": [word if words == 1 else None for *_, word, words in counts.itertuples()],
+            "n": n["change"],
+            "n_cases": counts["n_cases"],
+            "n_missing": counts["size"] - counts["n_cases"],
+            "n_no_room": (n["change"] - n["seen"]).where(aims, 0),
+            "mean_change": mean["change"],
+            "change_low": [low for low, _ in changes],
+            "change_high": [high for _, high in changes],
+            "fell": mean["fell"],
+            "rose": mean["rose"],
+            **share("moved", "moved"),
+            **share("detected", "seen"),
+            "n_forbidden": counts["n_forbidden"],
+            **share("turned", "turned"),
+            "method": "Wilson over answers; t with continuity correction; 95%",
+        }
+    ).drop(columns=keys, errors="ignore")
+    frame = frame.reset_index(drop=not by)
     if "case" not in by or frame.empty:
         return frame
+    frame.insert(len(by), "title", [title_of(str(name)) for name in frame["case"]])
     order = {name: place for place, name in enumerate(CHANGES)}
     return frame.sort_values("case", key=lambda names: names.map(order), kind="stable", ignore_index=True)
-
-
-def _summarise(each: pd.DataFrame, count: Any) -> dict[str, Any]:
-    """Make a row of a group: `each` has the means of each answer, `count` the counts of its cases."""
-    changes, seen = each["change"].dropna(), each["seen"].dropna()
-    return {
-        "expected": count.expected if count.words == 1 else None,
-        "n": len(changes),
-        "n_cases": count.n_cases,
-        "n_missing": count.size - count.n_cases,
-        "n_no_room": len(changes) - len(seen) if count.words == 1 and count.expected == "falls" else 0,
-        "mean_change": changes.mean(),
-        **low_high("change", difference_interval(changes)),
-        "fell": each["fell"].mean(),
-        "rose": each["rose"].mean(),
-        **_share("moved", (each["fell"] + each["rose"]).dropna()),
-        **_share("detected", seen),
-        "n_forbidden": int(count.n_forbidden),
-        **_share("turned", each["turned"].dropna()),
-        "method": "Wilson over answers; t with continuity correction; 95%",
-    }
-
-
-def _share(name: str, shares: pd.Series) -> dict[str, float]:
-    return {name: shares.mean(), **low_high(name, pass_rate_interval(float(shares.sum()), len(shares)))}
 
 
 def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bool:

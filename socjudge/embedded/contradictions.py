@@ -44,9 +44,6 @@ _ALONE = re.compile(
 _ASIDE = re.compile(
     r"「[^」]{1,60}」(?:と|って)(?:言|い[わっ]|聞か|頼[まみ]|求め)[^、。]{0,8}(?:ても|たら|れば|と)、|[^、。「」]{2,30}[うくぐすつぬぶむる]代わりに、?|[^、。「」]{1,20}(?:では|じゃ|んじゃ)な(?:く|しに)て?、?(?!ても)"
 )
-# One thing is left for later because another comes at once; and what has a source say so.
-_FIRST = re.compile(r"(?:まず|先に|すぐ|直ちに|その場で|最優先)")
-_NO_WAIT = re.compile(r"待たず|前であっても|前でも|(?:止め|中断し)て[^、。]{0,12}先に")
 _NARROWS = re.compile(
     r"(?<![うくぐすつぬぶむるたい」])(?:だけ|のみ)(?:を|で(?!な|は|す|あ|済ませ(?:ず|な))|の)|(?<!後)(?:だけ|のみ)(?:です|に(?!か))"
 )
@@ -163,8 +160,6 @@ def loosens(statement: str, about: Sequence[str], cited: Sequence[str] = ()) -> 
         found = _unbacked(pattern, text, about)
         if _LEAVES.match(found) and any(is_negative(source) for source in about[:2]):
             continue
-        if found and _hurries(text, about):
-            continue
         if found and pattern is _SPARES and _spares_forbidden(text.partition(found)[0], [*about, *cited]):
             continue
         if found and _ENOUGH.search(text) and any(_NARROWS.search(source) for source in [*about, *cited]):
@@ -181,13 +176,6 @@ def _spares_forbidden(before: str, sources: Sequence[str]) -> bool:
     patterns = [f"{verb}[ぁ-ん]{{1,3}}(?:ない|ず)" for verb in verbs]
     patterns += [f"{word}[をはも]?(?:しない|せず|書かず|渡さず)" for word in named]
     return any(re.search(pattern, source) for pattern in patterns for source in sources)
-
-
-def _hurries(statement: str, about: Sequence[str]) -> bool:
-    """Tell whether a delay lets another thing be done at once, as one of the two nearest sources wants it."""
-    if _APPROVAL.search(statement) or not _FIRST.search(statement):
-        return False
-    return any(_NO_WAIT.search(source) for source in about[:2])
 
 
 def _unbacked(pattern: re.Pattern[str], text: str, about: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from .. import constants
 from ..base.messages import aside, say
 from ..constants import CARRIED_DIR
 from ..errors import ConfigError
-from .companions import add_questions, hash_companions, load_organisation, load_synonyms
+from .companions import MOST_NAMED, add_questions, hash_companions, load_organisation, load_synonyms
 from .embeddings import UseEmbeddings, VectorCache, Vectors, get_embedder_name, hash_text
 from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
 from .reading import load_runbooks
@@ -182,9 +182,7 @@ def load_index(index_dir: Path | str | None = None, *, embeddings: Embeddings | 
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
     index = _load(Path(index_dir), embeddings)
     if index.runbooks.is_dir() and (stale := index.stale_files()):
-        shown = ", ".join(stale[:5])
-        if len(stale) > 5:
-            shown = say("{shown} and {count} more", shown=shown, count=len(stale) - 5)
+        shown = ", ".join(stale[:MOST_NAMED]) + (" …" if len(stale) > MOST_NAMED else "")
         warnings.warn(
             say(
                 "{folder}: older than its runbooks ({files}); run: socjudge index",
