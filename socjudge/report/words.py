@@ -80,22 +80,22 @@ def conclusion(
     not decided here. `gate` is from `gate_confidence`, and `by_criterion` from `summarise_scores`."""
     summary = run.summary
     advice = [say("Next: {advice}", advice=line) for line in verdict.advice.splitlines()]
+    told = say("{verdict}: {reason}.", verdict=verdict.word, reason=verdict.reason)
     if verdict.outcome != "open":
         told, steps = _ended(summary, verdict, gate, rule), [_next(verdict)]
-    elif summary.is_part or summary.is_contradictory or not summary.is_open:
-        told = say("{verdict}: {reason}.", verdict=verdict.word, reason=verdict.reason)
-        steps = (
-            advice
-            if summary.is_contradictory
-            else [
-                say(
-                    "Next: finish the run (start it again), or report on all of its answers. A part of a run has no verdict."
-                    if summary.is_part
-                    else "Next: have the answers judged again by the one judge that is to decide (socjudge rejudge); "
-                    "compare_judges shows how judges differ."
-                )
-            ]
+    elif summary.is_contradictory:
+        steps = advice
+    elif summary.is_part:
+        words = (
+            "Next: finish the run (start it again), or report on all of its answers. A part of a run has no verdict."
         )
+        steps = [say(words)]
+    elif not summary.is_open:
+        words = (
+            "Next: have the answers judged again by the one judge that is to decide (socjudge rejudge); "
+            "compare_judges shows how judges differ."
+        )
+        steps = [say(words)]
     elif summary.n_unscored:
         words = "{verdict}: {count} answers could not be scored, and the verdict hangs on them."
         told = say(words, count=summary.n_unscored, verdict=verdict.word)
