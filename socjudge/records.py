@@ -41,8 +41,7 @@ NO_REPLY = "（モデルの応答が空でした。回答はありません。�
 
 
 def is_embedded(model: object) -> bool:
-    """Return whether this is the name of an embedded default model, which is not an LLM. Of several names, with ", "
-    between them, all must be."""
+    """Whether this is the name of an embedded default model, which is no LLM. Of names with ", ", all must be."""
     return all(re.fullmatch(r"offline(-rubric|-extract)?(-\d+)?", name) for name in str(model).split(", "))
 
 
@@ -147,8 +146,7 @@ class Passage(_Shown):
 
     @property
     def citation(self) -> str:
-        """Return the citation of the passage in the assistant's form, `[出典: file.md > 見出し]` (source: file >
-        heading)."""
+        """Return its citation in the assistant's form, `[出典: file.md > 見出し]` (source: file > heading)."""
         return f"[出典: {self.source} > {self.heading}]" if self.heading else f"[出典: {self.source}]"
 
 
@@ -533,9 +531,7 @@ class EvaluationRun(_Shown):
 
     @property
     def info(self) -> RunInfo:
-        """Return the description of how the run was made, the log's block `run`. `run.info` is another name for
-        `run.run`.
-        """
+        """Return how the run was made, the log's block `run`: another name for `run.run`."""
         return self.run
 
     @cached_property
@@ -570,25 +566,19 @@ class EvaluationRun(_Shown):
         return run_history(self).results
 
     def scores_frame(self) -> pd.DataFrame:
-        """Return a frame with one row per score (one answer, one criterion), and with the columns of
-        `load_scores(text=True)`.
-        """
+        """Return a frame with a row per score (an answer, a criterion) and the columns of `load_scores(text=True)`."""
         from .history.frames import run_history
 
         return run_history(self).scores
 
     def wide_frame(self) -> pd.DataFrame:
-        """Return a frame with one row per question and one column per criterion. See
-        `socjudge.history.frames.run_wide`.
-        """
+        """Return a frame with a row per question and a column per criterion: `socjudge.history.frames.run_wide`."""
         from .history.frames import run_wide
 
         return run_wide(self)
 
     def write_report(self, path: Path | str, *, lang: str | None = None) -> Path:
-        """Write this run's report as one HTML file and return its path. `socjudge.write_report(path, run)` does the
-        same.
-        """
+        """Write this run's report as one HTML file and return its path, as `socjudge.write_report(path, run)` does."""
         from .report.page import write_report
 
         return write_report(path, self, lang=lang)

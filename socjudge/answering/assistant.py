@@ -153,8 +153,7 @@ class Asked:
 def prepare_answer(
     question: str, *, index: RunbookIndex, k: int, prompt: Prompt, previous: AssistantAnswer | str | None = None
 ) -> Asked:
-    """Search the runbooks, raise the flags and fill the prompt, which was checked.
-    ConfigError if the question is empty."""
+    """Search the runbooks, raise the flags, fill the checked prompt. ConfigError if the question is empty."""
     if not question.strip():
         raise ConfigError("the question is empty; ask about an alert, a device, an account or a procedure")
     if k < 1:

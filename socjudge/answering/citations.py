@@ -71,8 +71,7 @@ def as_material(answer: AssistantAnswer) -> AssistantAnswer:
 
 
 def unmeasurable(answer: AssistantAnswer) -> tuple[str, ...]:
-    """Return the criteria that no judge can score, because the answer came without the sources that they need.
-    They are among 根拠性 (groundedness) and 引用明示 (citation)."""
+    """Those of 根拠性 and 引用明示 that no judge can score, because the answer came without the sources they need."""
     if not answer.context.strip() and not answer.passages:
         return ("根拠性", "引用明示")
     given = () if answer.evidence else contexts_of(answer)
@@ -93,8 +92,7 @@ def format_context(passages: Sequence[Passage]) -> str:
 
 
 def titled(passage: Passage) -> Passage:
-    """Return a passage after the Markdown heading at the beginning of its text was moved to its field `heading`.
-    If the field has a heading already, nothing is changed unless that heading ends with the same words."""
+    """A passage with the Markdown heading at the beginning of its text as its heading, unless it has another."""
     found = _TITLE.match(passage.text)
     if not found or (passage.heading and not passage.heading.endswith(citable(found[1]))):
         return passage
@@ -113,8 +111,7 @@ def numbered_name(k: int, count: int) -> str:
 
 
 def contexts_of(answer: AssistantAnswer) -> tuple[Passage, ...]:
-    """Return the contexts of an answer: its passages, or else the parts of its context text.
-    A passage without a source gets a name such as 資料1 (source 1)."""
+    """Its passages, or else the parts of its context text; without a source, they are named 資料1 (source 1) …."""
     if answer.passages:
         count = len(answer.passages)
         return tuple(
