@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import constants
-from ..base.json_files import once, read_json
+from ..base.files import load_bytes, read_json
 from ..base.messages import listed, say
 from ..base.sheets import TABLES, cell_text, read_table
-from ..base.storage import load_bytes
 from ..errors import ConfigError
 from ..records import MOST_ID, EvalQuestion
 from ..settings import open_project
@@ -92,7 +91,7 @@ def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
 
 def _of_json(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the items of a list, each under the words that name its place."""
-    data = read_json(load_bytes(path), object_pairs_hook=once)
+    data = read_json(load_bytes(path))
     if not isinstance(data, list):
         raise ValueError(say("top level: expected a list of questions"))
     items = {}

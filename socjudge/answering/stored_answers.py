@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..base.json_files import decoded, once, read_json
+from ..base.files import decoded, load_bytes, read_json
 from ..base.messages import listed, os_reason, say
 from ..base.sheets import TABLES, cell_text, read_table
 from ..base.showing import one_line
-from ..base.storage import load_bytes
 from ..base.texts import encodable, fold
 from ..errors import ConfigError, NoAnswer
 from ..records import AssistantAnswer, EvalQuestion
@@ -177,7 +176,7 @@ def _read(path: Path) -> tuple[list[str], list[Mapping[str, Any]]]:
             head, numbered = read_table(path)
             return head, [row for _, row in numbered]
         text = decoded(load_bytes(path), is_table=True)
-        data = read_json(text, object_pairs_hook=once) if suffix == ".json" else _lines(text)
+        data = read_json(text) if suffix == ".json" else _lines(text)
     except (OSError, ValueError) as error:
         reason = os_reason(error) if isinstance(error, OSError) else error
         raise ConfigError("{path}: it cannot be read ({reason})", path=path, reason=reason) from None
@@ -190,7 +189,7 @@ def _lines(text: str) -> list[Any]:
     rows = []
     for number, line in enumerate(text.split("\n"), start=1):  # a text may have other line ends in it
         try:
-            rows += [read_json(line, object_pairs_hook=once)] if line.strip() else []
+            rows += [read_json(line)] if line.strip() else []
         except ValueError as error:
             raise ValueError(say("line {number} ({reason})", number=number, reason=error)) from None
     return rows

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, get_args
 from .. import constants
 from ..errors import ConfigError
 from ..records import Rubric
+from .files import decoded
 from .former_names import instead_of
-from .json_files import decoded
 from .messages import Language, explained, say
 
 Tables = dict[str, dict[str, Any]]  # {table: {key: value}}, only what the file contains

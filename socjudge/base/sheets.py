@@ -9,9 +9,8 @@ from typing import Any
 
 from .archives import unpack_office
 from .extras import missing_extra
-from .json_files import decoded
+from .files import decoded, load_bytes
 from .messages import say
-from .storage import load_bytes
 
 TABLES = (".csv", ".tsv", ".xlsx")
 MOST_CELLS = 10_000_000  # of a sheet, empty ones included

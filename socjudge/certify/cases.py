@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from .. import constants
+from ..base.files import as_path
 from ..base.pass_rule import rule_of
-from ..base.storage import as_path
 from ..base.verdict import summarise_results
 from ..errors import BudgetReached
 from ..models.opening import Model, open_model

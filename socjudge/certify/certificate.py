@@ -15,9 +15,9 @@ import orjson
 
 from .. import constants
 from ..base.atomic_files import write_new
+from ..base.files import load_bytes
 from ..base.messages import explained, listed, os_reason, say
 from ..base.showing import facts_html
-from ..base.storage import load_bytes
 from ..errors import ConfigError
 from ..history.examples import EXAMPLE_MODE
 from ..records import UNKNOWN, EvaluationRun, is_embedded

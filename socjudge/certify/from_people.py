@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 import pandas as pd
 
+from ..base.files import load_bytes
 from ..base.messages import explained, listed, say
-from ..base.storage import load_bytes
 from ..base.texts import fold, without_unseen
 from ..errors import ConfigError
 from ..history.labels import load_labels

@@ -12,8 +12,8 @@ import pandas as pd
 
 from .. import constants
 from ..answering.dataset import dataset_notes, load_eval_dataset
+from ..base.files import as_path
 from ..base.messages import listed, os_reason, say
-from ..base.storage import as_path
 from ..base.verdict import part_text, run_verdict
 from ..errors import ConfigError
 from ..prompts.templates import pretended_name

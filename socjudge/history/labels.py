@@ -21,9 +21,9 @@ import pandas as pd
 
 from .. import constants
 from ..base.atomic_files import append_line
+from ..base.files import load_bytes
 from ..base.messages import explained, os_reason, say
 from ..base.sheets import text_rows
-from ..base.storage import load_bytes
 from ..base.texts import DEVICE_NAME, plain_name
 from ..errors import ConfigError
 from ..runs.logs import to_json

@@ -14,9 +14,9 @@ from statistics import fmean
 from typing import Any, NamedTuple, get_type_hints
 
 from ..base.conditions import runbooks_text
+from ..base.files import as_path
 from ..base.messages import os_reason, say
 from ..base.pass_rule import UNREAD, outcome_of, run_rule, span_of
-from ..base.storage import as_path
 from ..errors import ConfigError
 from ..records import BARE, UNKNOWN, AssistantAnswer, EvaluationRun, RunInfo, RunSummary, Usage
 from ..runs.log_json import answer_sha256

@@ -11,10 +11,10 @@ import ipywidgets as widgets
 import pandas as pd
 
 from .. import constants
+from ..base.files import as_path
 from ..base.messages import say
 from ..base.pass_rule import row_lines
 from ..base.showing import block, escape
-from ..base.storage import as_path
 from ..charts.runs import plot_criterion_trend
 from ..charts.scores import plot_category_breakdown
 from ..charts.style import chart_url

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Literal
 
 from .. import constants
-from ..base.json_files import decoded
+from ..base.files import decoded, load_bytes
 from ..base.messages import listed, say
 from ..base.showing import escape, facts_html, one_line
-from ..base.storage import load_bytes
 from ..base.texts import plain_name
 from ..errors import ConfigError
 from ..records import SPECIFIED_CRITERIA, AssistantAnswer, EvalQuestion, Flags, Rubric

@@ -22,10 +22,10 @@ from markupsafe import Markup
 from .. import constants
 from .._version import __version__
 from ..base.atomic_files import replacing
+from ..base.files import as_path
 from ..base.messages import Language, explained, language, say, speaking
 from ..base.pass_rule import reaches, run_rule
 from ..base.showing import symbols
-from ..base.storage import as_path
 from ..base.texts import visible
 from ..base.verdict import of_criteria, rate_text, reason_text, rule_text, run_verdict, summary_verdict
 from ..certify.certificate import run_certificate

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from .. import constants
+from ..base.files import as_path
 from ..base.messages import say
 from ..base.showing import facts_html, money
-from ..base.storage import as_path
 from ..errors import ConfigError
 from ..models.opening import Model
 from ..prompts.saved import check_prompt, judge_prompt_of

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from ..base.json_files import read_json
+from ..base.files import load_bytes, read_json
 from ..base.messages import explained, say
-from ..base.storage import load_bytes
 from ..base.texts import normalise_text
 from ..errors import ConfigError
 

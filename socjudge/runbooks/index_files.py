@@ -20,8 +20,8 @@ import msgspec
 import numpy as np
 
 from ..base.atomic_files import make_folder, replacing
+from ..base.files import load_bytes
 from ..base.messages import explained, say
-from ..base.storage import load_bytes
 from ..errors import ConfigError
 from .embeddings import Vectors
 from .reading import Chunk

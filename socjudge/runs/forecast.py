@@ -9,9 +9,9 @@ from threading import Event
 
 from .. import constants
 from ..base.conditions import rubric_changes
+from ..base.files import as_path
 from ..base.messages import say
 from ..base.showing import block, dollars, escape, facts_html, money, one_line
-from ..base.storage import as_path
 from ..errors import ConfigError
 from ..models.gate import Budget
 from ..records import EvaluationResult, EvaluationRun, Rubric, RunOptions

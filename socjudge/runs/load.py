@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from .. import constants
+from ..base.files import as_path
 from ..base.messages import explained
-from ..base.storage import as_path
 from ..errors import ConfigError
 from ..records import EvaluationRun
 from .logs import load_log, newer_text, parse_log

@@ -28,8 +28,8 @@ import orjson
 
 from .. import constants
 from ..base.atomic_files import write_new
+from ..base.files import as_path, load_bytes
 from ..base.messages import explained, os_reason, say
-from ..base.storage import as_path, load_bytes
 from ..errors import ConfigError
 from ..records import BARE, SCHEMA_VERSION, EvaluationRun, RunInfo, Usage
 from .log_json import (

@@ -14,8 +14,8 @@ from typing import Any
 from .. import constants
 from ..base.atomic_files import check_writable
 from ..base.conditions import UNTOLD
+from ..base.files import as_path
 from ..base.messages import aside, explained, say
-from ..base.storage import as_path
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
 from ..models.gate import Budget, RunGate, get_settings

@@ -13,10 +13,10 @@ import msgspec
 import orjson
 
 from .. import constants
+from ..base.files import as_path
 from ..base.messages import explained, say
 from ..base.pass_rule import run_rule
 from ..base.showing import dollars, facts_html, money, one_line, shown_path
-from ..base.storage import as_path
 from ..base.verdict import summarise_results
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, EvaluationRun, RunInfo, Usage, total_usage

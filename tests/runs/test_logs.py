@@ -31,7 +31,7 @@ from socjudge import (
     unfinished_runs,
 )
 from socjudge.base.atomic_files import write_new
-from socjudge.base.storage import as_path
+from socjudge.base.files import as_path
 from socjudge.base.verdict import summarise_results
 from socjudge.judge import save_evaluation_results
 from socjudge.records import RunInfo

@@ -18,8 +18,8 @@ import msgspec
 import orjson
 
 from ...base.atomic_files import append_line, refuse_links
+from ...base.files import load_bytes
 from ...base.messages import explained, say
-from ...base.storage import load_bytes
 from ...base.texts import encodable
 from ...errors import ConfigError
 from ...prompts.saved import check_prompt, save_prompt

@@ -1,27 +1,59 @@
-"""Read a JSON file that a person wrote by hand, as UTF-8. An error says in which line the file is not valid."""
+"""Find the files that users name, and read those that a person wrote by hand. An error says which line is not valid."""
 
 from __future__ import annotations
 
 import codecs
+import errno
+import os
 import re
-from collections.abc import Callable
+import stat
+from pathlib import Path
 from typing import Any
 
+from ..errors import ConfigError
 from .messages import say
 from .texts import visible
 
+# At least two letters, because C:\logs is a folder. Path makes s3:/ of s3://.
+_URL = re.compile(r"([A-Za-z][\w+.-]+):[/\\]")
 # What only a wrong encoding leaves in a text: U+0000 of UTF-16 or UTF-32, or the escape sequences of ISO-2022-JP
 _UNDECODED = re.compile(r"\0|\x1b\$[@B(]")
 _NEAR = 30  # characters of a line that are shown
 
 
-def read_json(raw: bytes | str, *, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+def as_path(place: Path | str) -> Path:
+    """Return the path of a folder of logs, or of a log. Raises ConfigError for a URL."""
+    if scheme := _URL.match(str(place)):
+        raise ConfigError(
+            "{scheme}://…: logs are kept in a folder, not at a URL; mount or synchronise the bucket as a "
+            "folder of this machine, and name that folder",
+            scheme=scheme[1],
+        )  # the rest of it may hold a password
+    return Path(place)
+
+
+def load_bytes(path: Path, most: int = -1) -> bytes:
+    """Return the bytes of a file, or its first `most` bytes. Raises OSError for a pipe or a device, because reading
+    from it may wait for ever."""
+    with open(path, "rb", buffering=0 if most < 0 else -1, opener=_open_file) as file:  # read at once
+        return file.read(most)
+
+
+def _open_file(path: str, flags: int) -> int:
+    number = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if stat.S_ISREG(os.fstat(number).st_mode):
+        return number
+    os.close(number)
+    raise OSError(errno.EINVAL, say("it is no regular file (a pipe or a device)"), path)
+
+
+def read_json(raw: bytes | str) -> Any:
     """The contents of a JSON file. ValueError with the faulty line, the text there, and what to look for."""
     import json
 
     text = raw if isinstance(raw, str) else decoded(raw)
     try:
-        return json.loads(text, object_pairs_hook=object_pairs_hook)
+        return json.loads(text, object_pairs_hook=_once)
     except json.JSONDecodeError as error:
         line = (text.split("\n") or [""])[error.lineno - 1]
         start = max(0, error.colno - 1 - _NEAR // 2)
@@ -37,7 +69,7 @@ def read_json(raw: bytes | str, *, object_pairs_hook: Callable[[list[tuple[str, 
         raise ValueError(say("brackets are nested too deeply")) from None
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Refuse a name that occurs twice, because the json module would keep the second value and say nothing."""
     names = [name for name, _ in pairs]
     twice = {name for name in names if names.count(name) > 1}
