@@ -15,8 +15,8 @@ from .._version import __version__
 from ..base.messages import listed, say
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
-from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, is_embedded
-from ..runs.estimate import Estimate
+from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, Usage, is_embedded
+from ..runs.estimate import cost_notes
 from ..runs.load import load_run
 from ..settings import open_project
 from ..stats.agreement import judge_agreement
@@ -50,7 +50,7 @@ class CertificatePlan:
     source: EvaluationRun | None  # from which the answers come
     judge: Model
     cases: Cases  # for the judge, with its prompt and the rubric
-    estimate: Estimate  # the calls, tokens and list price of what `run` asks the judge
+    estimate: Usage  # the calls, tokens and list price of what `run` asks the judge
     tried: int  # answers that are damaged
     size: int | None  # damages per criterion and answer; None for all
     labels: pd.DataFrame | None  # people's scores of these answers
@@ -62,6 +62,11 @@ class CertificatePlan:
     def note(self) -> str:
         """Return in words what so many answers and labels can show, and what they cannot. Read it before anybody labels."""
         return plan_told(self.tried, len(self.cases.rubric.criteria))
+
+    @property
+    def cost_note(self) -> str:
+        """Return what to know beside `estimate`, such as that a price is unknown."""
+        return cost_notes(self.cases.plan(self.judge))
 
     @property
     def is_lexical(self) -> bool:

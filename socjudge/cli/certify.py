@@ -85,7 +85,7 @@ def certify(
         checked_page(page)
     if not quiet:
         echo(plan.note, err=True)
-    confirm(plan.estimate, yes)
+    confirm(plan.estimate, plan.cost_note, yes)
     made = plan.run(logs_dir=logs_dir, progress=not quiet, options=RunOptions(fresh=fresh))
     path = save_certificate(made, certificates)
     certificate = load_certificate(path)

@@ -156,7 +156,7 @@ def _carry_out(
             _require_certificate(plan)
         if plan.note:
             echo(plan.note, err=True)
-        confirm(ask_what_is_free(plan, yes).left, yes)
+        confirm(ask_what_is_free(plan, yes).left, plan.cost_note, yes)
         finished = plan.run(max_cost_usd=cap, progress=not quiet)
         code = report_run(finished)
         if certified:

@@ -13,6 +13,7 @@ from ..base.messages import say
 from ..base.showing import money
 from ..base.texts import visible
 from ..errors import ConfigError, SocJudgeError
+from ..records import Usage
 
 # The specification's words, as in FINISHED: Japanese in every language.
 COSTS_MONEY = "⚠️ LLM as a Judgeの実行にはコストがかかります: "
@@ -74,8 +75,8 @@ class Grouped(TyperCommand):
                     formatter.write_dl(rows)
 
 
-def confirm(estimate: Any, yes: bool) -> None:
-    """Show what a run will cost. NotAgreed if the user does not agree, unless `yes` is true."""
+def confirm(estimate: Usage, note: str, yes: bool) -> None:
+    """Show what a run will cost, with `note`. NotAgreed if the user does not agree, unless `yes` is true."""
     if not estimate.calls:
         return
     told = say(
@@ -86,8 +87,8 @@ def confirm(estimate: Any, yes: bool) -> None:
         cost=money(estimate.cost_usd),
     )
     echo(COSTS_MONEY + told, err=True)
-    if estimate.note:
-        echo(estimate.note, err=True)
+    if note:
+        echo(note, err=True)
     if yes:
         return
     if not sys.stdin.isatty():  # without a terminal, nobody can agree

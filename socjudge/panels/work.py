@@ -11,7 +11,8 @@ import ipywidgets as widgets
 
 from ..base.messages import listed, say
 from ..base.showing import block, escape
-from ..runs.estimate import Estimate, unpriced
+from ..records import Usage, total_usage
+from ..runs.estimate import unpriced
 from ..runs.forecast import RunPlan
 from ..settings import keep_free, open_project
 from .controls import AUTO, NARROW, Panel, Words, button, field, html, tick_box, told_in
@@ -40,8 +41,8 @@ class WorkPanel(Panel):
         self.stop_button = button(say("Stop"), "stop")
         self.buttons = widgets.HBox([self.start_button, self.stop_button])
         self.bar, self.status = widgets.IntProgress(layout=AUTO), html()
-        self._due: Estimate | None = None  # what a start would have to pay for
-        self._agreed: Estimate | None = None  # what was due when the box was ticked
+        self._due: Usage | None = None  # what a start would have to pay for
+        self._agreed: Usage | None = None  # what was due when the box was ticked
         self._unpriced: list[str] = []  # the models whose price nobody knows (see `prices.price_key`)
         self._locked: list[Any] = [self.allow_cost, self.max_cost_usd]  # while the session works
         self._lock = threading.Lock()
@@ -111,7 +112,7 @@ class WorkPanel(Panel):
         with told_in(told):
             plans, more = self._plan()
             if plans:
-                self._due = sum((plan.left for plan in plans), Estimate(0, 0, 0, 0.0))
+                self._due = total_usage(plan.left for plan in plans)
                 keys = [key for plan in plans if plan.left.calls for key in unpriced(plan.plan)]
                 self._unpriced = list(dict.fromkeys(keys))
             self.plans, told.value = plans, (cost_html(plans) if plans else "") + more

@@ -14,8 +14,8 @@ from ..base.messages import say
 from ..base.showing import block, dollars, escape, facts_html, money, one_line
 from ..errors import ConfigError
 from ..models.gate import Budget
-from ..records import EvaluationResult, EvaluationRun, Rubric, RunOptions
-from .estimate import Estimate, estimate_plan
+from ..records import EvaluationResult, EvaluationRun, Rubric, RunOptions, Usage
+from .estimate import cost_notes, estimate_plan, rest_of
 from .plan import Plan
 from .running import carry_out
 from .unfinished import check_same_run, describe_journal, find_journal, note_on_nearest
@@ -28,15 +28,20 @@ class RunPlan:
     plan: Plan
     options: RunOptions
     logs_dir: Path
-    left: Estimate  # what is left to be paid for: calls, tokens and list price
+    left: Usage  # what is left to be paid for: calls, tokens and list price
     already: int = 0  # judged answers of an interrupted run that would be resumed
-    note: str = ""  # what else to know before it starts, one line each; that a model ends soon stands in `left.note`
+    note: str = ""  # what else to know before it starts, one line each; without `cost_note`
     problem: str = ""  # why it cannot start; empty if it can
 
     @property
     def total(self) -> int:
         """Return how many judged answers the finished run will have."""
         return self.plan.total
+
+    @property
+    def cost_note(self) -> str:
+        """Return what to know beside `left`, one line each: that a model ends, what is assumed, what has no price."""
+        return cost_notes(self.plan)
 
     @property
     def n_questions(self) -> int:
@@ -92,7 +97,7 @@ class RunPlan:
         if self.already:
             facts[say("Judged before")] = self.already
         told = [block("bad", escape(self.problem))] if self.problem else []
-        notes = [*self.note.splitlines(), *self.left.note.splitlines()]
+        notes = [*self.note.splitlines(), *self.cost_note.splitlines()]
         told += [block("warn", *map(escape, notes))] if notes else []
         return facts_html(say("Plan of a run (list prices)"), facts) + "".join(told)
 
@@ -136,5 +141,5 @@ def foresee(
         )
     kept = len(plan.known)
     done = max(found.done - kept, 0)
-    left = whole.after(done, plan.total - kept)
+    left = rest_of(whole, done, plan.total - kept)
     return RunPlan(plan, options, folder, left, found.done, "\n".join(notes), problem)

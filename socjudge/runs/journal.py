@@ -38,7 +38,6 @@ from .unfinished import (
     check_same_run,
     damaged,
     find_journal,
-    read_info,
     read_lines,
 )
 
@@ -183,32 +182,12 @@ def open_journal(folder: Path, info: RunInfo, *, total: int, fresh: bool = False
 
 def _create(folder: Path, info: RunInfo, total: int) -> Path:
     header = to_json({"journal": FORMAT, "run": info_to_dict(info), "total": total}, indent=False) + b"\n"
-    for name in log_names(info.started_at, SUFFIX):
-        with contextlib.suppress(FileExistsError), (folder / name).open("xb") as file:  # of a run of the same second
+    names = log_names(info.started_at, SUFFIX)
+    while True:
+        path = folder / next(names)
+        with contextlib.suppress(FileExistsError), path.open("xb") as file:  # of a run that began in the same second
             file.write(header)
-            return folder / name
-    raise AssertionError("log_names has no end")
-
-
-def drop_journal(path: Path) -> None:
-    """Remove the journal of an unwanted run. Raises ConfigError if it is none, or if the run is under way."""
-    if not path.name.endswith(SUFFIX) or not path.is_file():
-        raise ConfigError(
-            "{path}: no journal of an unfinished run, or one that holds nothing yet; they are named judge_eval_…{suffix}",
-            path=path,
-            suffix=SUFFIX,
-        )
-    of_run = ""
-    with contextlib.suppress(ConfigError):  # a damaged journal may be removed too
-        of_run = Identity.of(read_info(path)).sha256
-    try:
-        lock = _held(path.parent, of_run)
-        try:
-            path.unlink()
-        finally:
-            _remove(lock)
-    except OSError as error:
-        raise ConfigError("{path}: cannot be removed ({reason})", path=path, reason=os_reason(error)) from None
+            return path
 
 
 def _held(folder: Path, of_run: str) -> filelock.BaseFileLock:

@@ -26,7 +26,6 @@ from socjudge.panels.views.common import summary_html
 from socjudge.prompts.templates import Prompt
 from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
 from socjudge.runbooks.index import RunbookIndex
-from socjudge.runs.estimate import Estimate
 from socjudge.runs.logs import fallback_folder
 from socjudge.runs.unfinished import UnfinishedRun
 
@@ -49,7 +48,7 @@ def every_object(run: EvaluationRun) -> Iterator[object]:
     result = run.results[0]
     yield from (run, run.info, run.usage, result, result.answer, result.evaluation, *result.answer.passages)
     yield replace(result.evaluation, status="unparsable", error="no JSON in it")
-    yield Estimate(20, 39_000, 12_000, None)
+    yield Usage(20, 39_000, 12_000, None)
     yield Prompt("guide-1", result.answer.answer)
     yield UnfinishedRun(Path("logs/judge_eval_1.partial.jsonl"), run.info, {}, 3, 10, None)
 

@@ -54,11 +54,10 @@ def test_the_estimate_says_it_once_for_the_models_that_are_asked(monkeypatch: py
     told = "the last day of gpt-4o-mini is 2027-01-14"
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     questions = [EvalQuestion(1, "正常系", "初動は？", ("隔離",))]
-    both = plan_run(questions, assistant_model=NAME, judge_model=NAME).left
-    assert told in both.note and len(both.note.splitlines()) == 1 and told in both._repr_html_()
-    assert (both + both).note == both.after(0, 1).note == both.note
-    assert told in plan_run(questions, assistant_model="offline", judge_model=NAME).left.note
-    assert plan_run(questions, assistant_model="offline", judge_model="offline").left.note == ""
+    both = plan_run(questions, assistant_model=NAME, judge_model=NAME)
+    assert told in both.cost_note and len(both.cost_note.splitlines()) == 1 and told in both._repr_html_()
+    assert told in plan_run(questions, assistant_model="offline", judge_model=NAME).cost_note
+    assert plan_run(questions, assistant_model="offline", judge_model="offline").cost_note == ""
 
     class Own:
         name = NAME
@@ -66,7 +65,7 @@ def test_the_estimate_says_it_once_for_the_models_that_are_asked(monkeypatch: py
         def complete(self, request: ModelRequest) -> Completion:
             return Completion("", NAME, Usage())
 
-    assert plan_run(questions, assistant_model="offline", judge_model=cast(Any, Own())).left.note == ""
+    assert plan_run(questions, assistant_model="offline", judge_model=cast(Any, Own())).cost_note == ""
 
 
 def test_the_project_says_it_only_if_it_asks_such_a_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,8 +54,8 @@ def run(tmp_path: Path, judge: Any = "gpt-4o-mini", **keywords: Any) -> sj.Evalu
 
 def test_a_gateways_price_is_unknown_said_before_and_holds_no_cap(service: Service, tmp_path: Path) -> None:
     plan = sj.plan_run(QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "logs")
-    assert plan.left.cost_usd is None and "an address does not prove a price" in plan.left.note
-    assert f"gpt-4o-mini at {service.base_url}" in plan.left.note and "an address does not" in plan._repr_html_()
+    assert plan.left.cost_usd is None and "an address does not prove a price" in plan.cost_note
+    assert f"gpt-4o-mini at {service.base_url}" in plan.cost_note and "an address does not" in plan._repr_html_()
     with pytest.raises(sj.ConfigError, match=r"price of 'gpt-4o-mini' is unknown.*0 if it is free"):
         run(tmp_path, max_cost_usd=1.0)
     assert service.requests == []

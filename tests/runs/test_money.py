@@ -237,6 +237,7 @@ def test_the_estimate_follows_prompt_and_criteria(monkeypatch: pytest.MonkeyPatc
 
 def test_what_a_resume_will_ask_again_is_left_to_pay(service: Service, tmp_path: Path) -> None:
     from socjudge import unfinished_runs
+    from socjudge.runs.estimate import rest_of
 
     service.default = "採点できません"
     with pytest.raises(ConfigError, match="could be read"):
@@ -247,7 +248,7 @@ def test_what_a_resume_will_ask_again_is_left_to_pay(service: Service, tmp_path:
     service.requests.clear()
     service.default = judgement(80)
     judge_all(tmp_path)
-    assert len(service.requests) == whole.after(waiting.done, waiting.total).calls == 10
+    assert len(service.requests) == rest_of(whole, waiting.done, waiting.total).calls == 10
 
 
 def test_a_stop_keeps_what_was_spent(service: Service, tmp_path: Path) -> None:
@@ -265,5 +266,5 @@ def test_the_estimate_of_an_own_assistant_says_what_it_assumes(monkeypatch: pyte
         lambda question: {"answer": "隔離します。", "contexts": ["長い手順。" * 400] * 8}, name="my-bot", version="1"
     )
     for answers, is_told in ((own, True), (["隔離します。"] * 10, False), (None, False)):
-        found = plan_run(QUESTIONS, answers=answers, assistant_model="offline", judge_model="gpt-4o-mini").left
-        assert ("my-bot" in found.note and "500 tokens" in found.note) == is_told
+        found = plan_run(QUESTIONS, answers=answers, assistant_model="offline", judge_model="gpt-4o-mini")
+        assert ("my-bot" in found.cost_note and "500 tokens" in found.cost_note) == is_told

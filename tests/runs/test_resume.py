@@ -304,7 +304,7 @@ def test_half_a_line_at_the_end_is_left_out_and_a_damaged_one_named(
 
     journal.write_bytes(b"".join(lines[:2]) + lines[2][:50] + b"\n" + b"".join(lines[3:]))
     for read in (load_run, lambda path: run_suite(questions, tmp_path, answers=answers)):
-        with pytest.raises(ConfigError, match=r"partial.jsonl: line 3 is damaged .*fresh"):
+        with pytest.raises(ConfigError, match=r"partial.jsonl: line 3 is damaged .*start anew"):
             read(journal)
 
 
@@ -336,7 +336,7 @@ def test_a_line_that_is_no_record_of_ours_is_named_before_anything_is_paid(
     row = json.loads(lines[2])
     DAMAGES[damage](row)
     journal.write_bytes(b"\n".join([*lines[:2], json.dumps(row, ensure_ascii=False).encode(), b""]))
-    with pytest.raises(ConfigError, match=r"partial.jsonl: line 3 is damaged .*fresh"):
+    with pytest.raises(ConfigError, match=r"partial.jsonl: line 3 is damaged .*start anew"):
         run_suite(questions[:2], tmp_path, answers=answers)
     with contextlib.suppress(ConfigError):
         unfinished_runs(tmp_path / "logs")
@@ -353,7 +353,7 @@ def test_a_kept_reply_whose_usage_nobody_knows_is_named_before_anything_is_paid(
         run_suite(questions[:1], tmp_path, answers=stored(questions[:1]), stop=stop_after(service, 1))
     (journal,) = journals(tmp_path)
     journal.write_bytes(journal.read_bytes().replace(b'"input_tokens"', b'"tokens"'))
-    with pytest.raises(ConfigError, match=r"partial.jsonl: line 3 is damaged .*fresh"):
+    with pytest.raises(ConfigError, match=r"partial.jsonl: line 3 is damaged .*start anew"):
         run_suite(questions[:1], tmp_path, answers=stored(questions[:1]))
     assert len(service.requests) == 1
 

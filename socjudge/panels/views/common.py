@@ -22,9 +22,9 @@ from ...base.showing import (
 from ...base.verdict import FINISHED, run_verdict, summary_text
 from ...certify.certificate import run_certificate
 from ...constants import PROJECT_MARK
-from ...records import EvaluationRun, Rubric
+from ...records import EvaluationRun, Rubric, total_usage
 from ...report.words import conclusion
-from ...runs.estimate import Estimate
+from ...runs.estimate import cost_notes
 from ...runs.forecast import RunPlan
 from ...runs.logs import fallback_folder
 from ...settings import open_project
@@ -44,7 +44,7 @@ MAX_DETAILS = 50  # an answer with its context takes about 4 kB, and nobody read
 def cost_html(plans: Sequence[RunPlan]) -> str:
     """Return the number of calls that are left of all plans and their price as HTML, with the specification's warning
     where money is spent, and the names of models whose price nobody knows."""
-    left = sum((plan.left for plan in plans), Estimate(0, 0, 0, 0.0))
+    left = total_usage(plan.left for plan in plans)
     already = sum(plan.already for plan in plans)
     if not left.calls and not already:
         return block("", say("With these settings the embedded default (not an LLM) is used: no calls, no cost."))
@@ -56,7 +56,7 @@ def cost_html(plans: Sequence[RunPlan]) -> str:
         cost=money(left.cost_usd),
     )
     key = "Estimate of what is left: {calls}" if already else "Estimate: {calls}"
-    lines = [say(key, calls=calls), *map(escape, left.note.splitlines())]
+    lines = [say(key, calls=calls), *map(escape, cost_notes(*(plan.plan for plan in plans)).splitlines())]
     if not left.calls or left.cost_usd == 0:
         return block("", *lines)
     questions = sum(plan.n_questions for plan in plans)
