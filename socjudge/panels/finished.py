@@ -14,9 +14,9 @@ from ..base.messages import say
 from ..base.pass_rule import run_rule
 from ..base.showing import block, question_html, shown_path
 from ..errors import ConfigError
-from ..history.frames import load_runs
 from ..records import EvaluationRun
 from ..report.effect import compare_runs
+from ..report.page import log_before
 from ..stats.matrix import question_matrix, run_names
 from .controls import ROW, button, html, told_in
 from .matrix import Matrix
@@ -83,12 +83,10 @@ class Finished(widgets.VBox):  # type: ignore[misc]
             self.told.value = step(self.run.log_path)
 
     def _compare_before(self, log: Path) -> str:
-        runs = load_runs(self.logs_dir)
-        own = runs[runs["log"] == log.name]
-        earlier = runs.iloc[: own.index[0]] if len(own) else runs.iloc[:0]
-        earlier = earlier[earlier["dataset_sha256"].isin(own["dataset_sha256"])]
-        if earlier.empty:
+        before = log_before(log)
+        if before is None:
             raise ConfigError(
-                "there is no earlier run of these questions in {folder}", folder=shown_path(self.logs_dir)
+                "there is no earlier run of these questions by the same judge, prompt and assistant in {folder}",
+                folder=shown_path(self.logs_dir),
             )
-        return str(compare_runs(self.logs_dir / earlier["log"].iloc[-1], log)._repr_html_())
+        return str(compare_runs(before, log)._repr_html_())

@@ -116,6 +116,13 @@ def write_report(
     return path
 
 
+def log_before(log: Path) -> Path | None:
+    """Return the log of the run with which the report of a log compares it, if nobody chose one."""
+    run, history = _of_log(log)
+    name = "" if history is None else previous_log(history, run.run.run_id)
+    return log.with_name(name) if name else None
+
+
 def _of_log(given: Path) -> tuple[EvaluationRun, pd.DataFrame | None]:
     """Return the run of a log, or of the newest log in a folder, and the scores of this run and of those before it in
     the folder, the oldest first. They are None if the run is not among those of the folder."""

@@ -773,6 +773,12 @@ def test_after_the_end_there_is_a_paragraph_the_matrix_and_three_steps(hosted: R
     assert "なんか変" in text(end.detail.value)
     end.compare_button.click()
     assert "前の実行がありません" in text(end.told.value)
+    hosted.judge_model.value = "offline"  # a run between, with another judge
+    run(hosted)
+    hosted.judge_model.value = "gpt-4o-mini"
+    run(hosted)
+    end.compare_button.click()
+    assert "どの観点も同じ点" in text(end.told.value)
     end.report_button.click()
     assert "レポートを保存しました" in text(end.told.value)
     end.again_button.click()
