@@ -9,6 +9,7 @@ from typing import Any
 
 import ipywidgets as widgets
 import traitlets
+from IPython import get_ipython
 
 from .. import constants
 from ..answering.dataset import load_eval_dataset
@@ -104,6 +105,15 @@ class RunPanel(WorkPanel):
         for name in (*_WHAT, *_HOW):
             getattr(self, name).observe(lambda change: self._choose(change["owner"]), "value")
         self._follow_session()
+        if shell := get_ipython():
+            shell.events.register("post_run_cell", self._look_again)
+
+    def close(self) -> None:
+        """Close the panel, and stop looking for an index after each cell."""
+        if shell := get_ipython():
+            with contextlib.suppress(ValueError):  # it was closed before
+                shell.events.unregister("post_run_cell", self._look_again)
+        super().close()
 
     @property
     def run(self) -> EvaluationRun | None:
@@ -196,6 +206,10 @@ class RunPanel(WorkPanel):
         return more
 
     # -- what a person does
+
+    def _look_again(self, *_: Any) -> None:
+        if not (self.build_button.disabled or self.session.is_busy):  # the cell may have built the index
+            self._settle()
 
     def _choose(self, control: Any) -> None:
         self.session.stop_changed()  # a run that is under way has other settings than the person saw

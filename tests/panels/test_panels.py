@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 from conftest import ANSWER, text
+from IPython.core.interactiveshell import InteractiveShell
 from support.service import KEY, Reply, Service, error, is_judge_call, judgement
+from traitlets.config import Config
 
 from socjudge import AskPanel, RunPanel, app, constants, load_run, load_runs, open_index
 from socjudge.panels import run as run_panel
@@ -63,6 +65,23 @@ def test_nothing_can_be_run_before_the_index_is_built(tmp_path: Path, index: Run
     assert "構築済み" in panel.index_text.value
     assert panel.build_button.disabled
     assert not panel.run_button.disabled
+
+
+def test_an_index_that_a_later_cell_builds_is_found(tmp_path: Path) -> None:
+    runbooks = tmp_path / "runbooks"
+    runbooks.mkdir()
+    (runbooks / "vpn.md").write_text("# VPN\n\n## 手順\n1. 当番は、接続を確認する。\n", encoding="utf-8")
+    shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+    try:
+        panel = RunPanel(runbooks=runbooks, index_dir=tmp_path / "index", logs_dir=tmp_path / "logs")
+        assert panel.run_button.disabled and not panel.build_button.disabled
+        cell = f"import socjudge\nsocjudge.open_index({str(runbooks)!r}, index_dir={str(tmp_path / 'index')!r});"
+        shell.run_cell(cell).raise_error()
+        assert "構築済み" in panel.index_text.value and not panel.run_button.disabled
+        panel.close()
+        assert shell.events.callbacks["post_run_cell"] == []
+    finally:
+        InteractiveShell.clear_instance()
 
 
 def test_runbooks_that_changed_since_the_index_was_built_are_named(tmp_path: Path, index: RunbookIndex) -> None:
