@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, replace
-from time import perf_counter
+from time import monotonic, perf_counter
 
 from ..base.messages import say
 from ..base.redact import redact as redact_keys
@@ -61,7 +61,8 @@ class Account:
         self.seen = SeenReplies()
         self._door = asyncio.Lock()  # the calls of all runs pass it one by one, in their order
         self._changed = asyncio.Event()
-        self.is_refusing = False  # whether the service refused the last call, so that calls wait
+        self.trouble: Retryable | None = None  # how the last call failed that is tried again
+        self.patience_until = 0.0  # by the loop's clock, which is the monotonic one
 
     async def enter(self, gate: RunGate) -> Sent:
         """Wait until the service takes a call of this run. If the run must stop while the call waits, its reason for
@@ -85,10 +86,9 @@ class Account:
         now = asyncio.get_running_loop().time()
         self.pace.in_flight -= 1
         if isinstance(found, Completion):
-            self.is_refusing = False
+            self.trouble = None
             self.pace.succeeded(sent, now, timeout_s)
         elif found is not None and (found.refused or found.retry_after_s is not None):
-            self.is_refusing = True
             self.pace.refused(sent, now, found.retry_after_s)
         elif found is not None and found.timed_out:
             self.pace.timed_out(sent, now)
@@ -143,11 +143,12 @@ async def send_with_retries(
                 gate.in_trouble += 1
                 failing_since = now
             causes.append(str(failure))
-            gate.retries, gate.cause = gate.retries + 1, str(failure)
+            gate.retries, gate.cause, account.trouble = gate.retries + 1, str(failure), failure
             lost += failure.may_be_billed
             refusals += failure.refused
             wait_s = failure.retry_after_s or 0.0
             bridging = failure.down and account.pace.worked and now - failing_since < gate.settings.patience_s
+            account.patience_until = failing_since + gate.settings.patience_s if bridging else 0.0
             is_last = not bridging and (len(causes) - refusals >= MAX_TRIES or refusals >= MAX_REFUSALS)
             if is_last or wait_s > MAX_WAIT_S:
                 raise _given_up(what, failure, len(causes), lost)
@@ -162,6 +163,8 @@ async def send_with_retries(
             await gate.sleep(wait_s)
     finally:
         gate.in_trouble -= bool(causes)
+        if not gate.in_trouble:
+            account.trouble = None
 
 
 async def _try(
@@ -230,9 +233,15 @@ class Model:
         self._account, self._keys = account, tuple(keys)
 
     @property
-    def is_refused(self) -> bool:
-        """Return whether the service refused the last call ("too many requests"), so that calls wait."""
-        return self._account.is_refusing
+    def waits_for(self) -> str:
+        """Return why calls wait to be tried again, as shown to the user; "" if none waits."""
+        failure, left_s = self._account.trouble, self._account.patience_until - monotonic()
+        if failure is None:
+            return ""
+        if failure.refused:
+            return say("429: the service refuses more calls for now; waiting")
+        rest = say(" ({seconds:.0f} s left)", seconds=left_s) if left_s > 0 else ""
+        return say("{cause}; trying again{rest}", cause=failure.cause[:200], rest=rest)
 
     def complete(self, request: ModelRequest) -> Completion:
         """Return the reply to a request (see `opening.Model.complete`)."""

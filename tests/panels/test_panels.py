@@ -853,6 +853,25 @@ def test_a_wait_for_the_service_is_told(hosted: RunPanel, service: Service, monk
     assert any("採点し終えた質問: 1" in words for words in told) and any("残り約" in words for words in told)
 
 
+@pytest.mark.slow
+def test_a_service_that_is_down_is_told_while_calls_wait_for_it_and_after_a_stop(
+    hosted: RunPanel, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "TELL_S", 0.02)
+    service.script, service.default = [judgement(80)], error(503, "loading the model")
+    panel = hosted.session
+
+    def stop_when_told() -> None:
+        if re.search(r"503 .*loading the model.*再試行中です（あと\d+秒）", text(hosted.status.value)):
+            panel.stop()
+
+    panel.listeners.append(stop_when_told)
+    hosted.patience_s.value = 8
+    run(hosted)
+    assert panel.state == "stopped"
+    assert re.search("中断しました.*中断したとき: HTTP 503 .*loading the model", text(hosted.status.value), re.DOTALL)
+
+
 def test_the_estimate_of_the_panel_follows_k(hosted: RunPanel) -> None:
     hosted.k.value = 5
     few = hosted.plans[0].left

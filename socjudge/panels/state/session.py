@@ -48,6 +48,7 @@ class Session:
         self.state: State = "idle"
         self.progress = Progress()
         self.problem = ""  # why the task failed and what to do, or that the budget ended the run; otherwise empty
+        self.waited = ""  # why calls waited to be tried again when `stop` was called
         self.changed_late = False  # whether `stop_changed` stopped the run
         self.run: EvaluationRun | None = None
         self.settings: dict[str, Any] = {}  # what the panel's controls had at the last start
@@ -71,9 +72,9 @@ class Session:
         return self.state in ("building", "running", "stopping")
 
     @property
-    def is_refused(self) -> bool:
-        """Return whether the service answers "too many requests" (429), so that calls wait."""
-        return any(getattr(model, "is_refused", False) for model in self._models)
+    def waits_for(self) -> str:
+        """Return why calls wait to be tried again, or "" if none waits."""
+        return next(filter(None, (getattr(model, "waits_for", "") for model in self._models)), "")
 
     def stop(self) -> None:
         """End the run after the calls already sent are completed. Nothing that was paid for is lost."""
@@ -81,7 +82,7 @@ class Session:
             if self.state != "running":
                 return
             self._stop.set()
-            self.state = "stopping"
+            self.state, self.waited = "stopping", self.waits_for
         self.tell()
 
     def stop_changed(self) -> None:
@@ -125,6 +126,7 @@ class Session:
             if self.is_busy:
                 return  # it was a second click
             self.state, self.problem, self.changed_late, self.progress = state, "", False, progress
+            self.waited = ""
             self._began_s = time.monotonic()
             self._stop.clear()
 
@@ -159,10 +161,10 @@ class Session:
                 )
 
     def _tell_news(self, work: threading.Thread) -> None:
-        told = self.progress, self.is_refused
+        told = self.progress, self.waits_for
         while work.is_alive():
             work.join(TELL_S)
-            if self.is_busy and told != (told := (self.progress, self.is_refused)):
+            if self.is_busy and told != (told := (self.progress, self.waits_for)):
                 self.tell()
 
     def _carry_out(self, plan: RunPlan, budget: Budget) -> EvaluationRun:

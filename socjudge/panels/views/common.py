@@ -125,7 +125,7 @@ def boss_text(run: EvaluationRun) -> str:
 def status_html(session: Session, state: State, button: str) -> str:
     """Return HTML that says how far a session is in this state, or why it ended, and that `button` resumes a stopped
     run."""
-    progress, problem = session.progress, [escape(session.problem)] if session.problem else []
+    progress, problem = session.progress, [*map(escape, session.problem.splitlines())]
     numbers = _numbers(progress) if progress.total else say("Getting ready")
     match state:
         case "running":
@@ -133,8 +133,8 @@ def status_html(session: Session, state: State, button: str) -> str:
             lines = [RUNNING, numbers + (say(", about {seconds:.0f} s left", seconds=left_s) if left_s else "")]
             if progress.latest:
                 lines.append(escape(say("Judged last: question {question}", question=progress.latest)))
-            if session.is_refused:
-                lines.append(say("429: the service refuses more calls for now; waiting"))
+            if waits := session.waits_for:
+                lines.append(escape(waits))
             return block("", *lines)
         case "stopping":
             return block("warn", say("Stopping; waiting for the calls that are under way"), numbers)
@@ -147,6 +147,8 @@ def status_html(session: Session, state: State, button: str) -> str:
                     'Stopped, as a change of settings came later than the click on "{button}" ({numbers}). Check the '
                     "settings and press it again"
                 )
+            if session.waited:
+                problem.append(escape(say("When it was stopped: {waited}", waited=session.waited)))
             return block("warn", say(why, numbers=numbers, button=button), *problem)
         case "failed":
             failed = say("⚠️ Judging cannot go on ({numbers})", numbers=numbers) if progress.total else say("⚠️ Error")
