@@ -42,19 +42,24 @@ class JudgeAgain(WorkPanel):
         self._done = []
         if not self._logs:
             return [], ""
-        judge, left = self.judge_model.value.strip(), []
+        judge, left, seen = self.judge_model.value.strip(), [], set[str]()
         runs = load_runs(self.logs_dir)[["rejudged_from", "log"]].to_dict("records")
         for log in self._logs:
             stored = load_stored(log)
             plan = plan_rejudging(stored, judge_model=judge, judge_prompt=None, judge_repeats=1)
+            if plan.identity.sha256 in seen:
+                continue
+            seen.add(plan.identity.sha256)
             later = (
                 load_stored(self.logs_dir / run["log"]) for run in runs if run["rejudged_from"] == stored.run.run_id
             )
             done = [run for run in later if plan.is_done_in(run)]
             self._done += done[-1:]
             left += [] if done else [foresee(plan, None, self.logs_dir)]
-        told = say("{judge} has scored these answers already; choose another judge", judge=judge)
-        return left, "" if left else block("", escape(told))
+        told = [] if left else [say("{judge} has scored these answers already; choose another judge", judge=judge)]
+        if same := len(self._logs) - len(seen):
+            told.append(say("Of runs with the same answers, only one is scored (left out: {count})", count=same))
+        return left, block("", *map(escape, told)) if told else ""
 
     def _begin(self, limit: float | None) -> None:
         self.session.judge(self.plans, limit, paid=self._done)

@@ -141,12 +141,14 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_another_judge_scores_several_runs_with_one_cap_for_all(judge: Service, tmp_path: Path) -> None:
     folder = save_log(tmp_path / "logs", bare_log([80, 60]))
     save_log(folder, bare_log([70, 50], "別の"), "judge_eval_20260102_090000.json")
+    save_log(folder, bare_log([90, 90], "別の"), "judge_eval_20260103_090000.json")  # the same answers once more
     panel = HistoryExplorer(folder)
-    panel.matrix.picked = [0, 1]
+    panel.matrix.picked = [0, 1, 2]
     panel.again_button.click()
     again = panel.again
     again.judge_model.value = "gpt-4o-mini"
     assert "見積もり: 呼び出し 4 回" in text(again.cost)
+    assert "回答が同じ実行は、1つだけを採点します（省いた実行: 1）" in text(again.cost)
     assert again.start_button.disabled and judge.requests == []
     again.max_cost_usd.value = 0.0032  # enough for one of the two
     again.allow_cost.value = True
@@ -160,8 +162,8 @@ def test_another_judge_scores_several_runs_with_one_cap_for_all(judge: Service, 
     again.session.wait(60)
     assert "採点しました" in text(again.status)
     assert len(judge.requests) == 4  # what was paid for is not asked again
-    assert len(load_runs(folder)) == 4
-    assert "4回の実行" in text(panel.status)
+    assert len(load_runs(folder)) == 5
+    assert "5回の実行" in text(panel.status)
     state_session._sessions.clear()  # as when the kernel is started anew
     panel = HistoryExplorer(folder)
     panel.matrix.picked = [0, 1]
