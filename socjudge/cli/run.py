@@ -15,7 +15,7 @@ from .. import constants
 from .._version import __version__
 from ..base.atomic_files import replacing
 from ..base.messages import explained, say
-from ..base.showing import answered_by, money, shown_path
+from ..base.showing import answered_by, cost_text, money, shown_path
 from ..base.texts import visible
 from ..base.verdict import FINISHED, Verdict, answer_verdict, of_criteria, run_verdict, summary_text
 from ..errors import ConfigError, SocJudgeError
@@ -213,7 +213,7 @@ def report_run(finished: EvaluationRun) -> int:
         judge=answered_by(info.judge_model, info.judge_model_resolved),
         assistant=answered_by(info.assistant_model, info.assistant_model_resolved),
         prompt=info.judge_prompt_id,
-        cost=money(finished.usage.cost_usd),
+        cost=cost_text(finished),
         seconds=info.wall_time_s,
     )
     if finished.summary.passed_questions < finished.summary.total_questions and finished.log_path is not None:

@@ -86,7 +86,7 @@ def confirm(estimate: Usage, note: str, yes: bool) -> None:
         tokens_out=estimate.output_tokens,
         cost=money(estimate.cost_usd),
     )
-    echo(COSTS_MONEY + told, err=True)
+    echo(told if estimate.cost_usd == 0 else COSTS_MONEY + told, err=True)
     if note:
         echo(note, err=True)
     if yes:

@@ -58,7 +58,8 @@ def cost_notes(*plans: Plan) -> str:
             told.append(
                 say(
                     "the answers of {name} are not known yet, so about {answer:,} tokens for each and {contexts:,} for its "
-                    "contexts are assumed; with longer contexts the judge reads, and costs, more",
+                    "contexts are assumed; with longer contexts the judge reads, and costs, more. What {name} costs is "
+                    "not counted",
                     name=plan.own.name,
                     answer=_ANSWER_TOKENS,
                     contexts=_GUIDE_TOKENS + _PASSAGE_TOKENS * plan.k,

@@ -62,9 +62,21 @@ def test_a_table_is_judged_without_any_runbook(project: Path, bot: Bot) -> None:
     assert said.exit_code in (0, 1, 3), said.output
     assert [asked["q"] for asked in bot.asked] == ["初動は。", "報告先は。"]
     assert "BOT_KEY" in said.output
+    assert "cost: none for the judge, unknown for the assistant" in said.output
     (log,) = (project / "logs").glob("judge_eval_*.json")
     assert sj.load_run(log).info.assistant_model == "bot"
     assert not any(KEY in file.read_text("utf-8") for file in project.rglob("*") if file.is_file())
+
+
+def test_what_costs_nothing_is_not_said_to_cost(project: Path, bot: Bot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with (project / "socjudge.toml").open("a", encoding="utf-8") as file:
+        file.write('[prices."mine@http://127.0.0.1:9/v1"]\ninput = 0\noutput = 0\n')
+    said = command("run", "--answers", "bot", "--judge-model", "mine")
+    assert said.exit_code == 5 and not bot.asked
+    assert "2 calls" in said.output and "cost: none" in said.output and "What bot costs is not counted" in said.output
+    assert "コストがかかります" not in said.output
 
 
 def test_the_settings_may_name_whose_answers_are_judged(project: Path, bot: Bot) -> None:
