@@ -48,7 +48,7 @@ def heading(title: str, *lines: str) -> Any:
       display: block; margin: .3em 0; padding: .4em .8em; border-left: 4px solid var(--jp-error-color1, #c62828);
       color: var(--jp-ui-font-color1, #1a1a1a); font-family: var(--jp-ui-font-family, sans-serif); line-height: 1.6; }}"""
     style = Path(__file__).with_name("panels.css").read_text("utf-8")
-    return widgets.HTML(f"<style>{style}{gone}</style>" + block("", f"<h2>{title}</h2>", *lines))
+    return widgets.HTML(f"<style>{style}{gone}</style>" + block("", f"<h2>{title}</h2>", *lines), tooltip="")
 
 
 class _Html(widgets.HTML):  # type: ignore[misc]
@@ -61,7 +61,7 @@ class _Html(widgets.HTML):  # type: ignore[misc]
 
 def html(value: str = "") -> Any:
     """Return a place for HTML in a panel."""
-    return _Html(value=value)
+    return _Html(value=value, tooltip="")
 
 
 class Words:
@@ -90,7 +90,8 @@ class Panel(widgets.VBox):  # type: ignore[misc]
 
 def field(kind: Any, name: str, **more: Any) -> Any:
     """Return a control of this kind of widget with its name before it."""
-    return kind(description=name, **{"style": NAMES, "layout": WIDE, **more})
+    # Without a tooltip, the page would show the word null.
+    return kind(description=name, **{"tooltip": "", "style": NAMES, "layout": WIDE, **more})
 
 
 def button(name: str, icon: str = "", **more: Any) -> Any:
@@ -99,7 +100,7 @@ def button(name: str, icon: str = "", **more: Any) -> Any:
 
 
 def tick_box(name: str) -> Any:
-    return widgets.Checkbox(value=False, description=name, indent=False, layout=AUTO)
+    return widgets.Checkbox(value=False, description=name, tooltip="", indent=False, layout=AUTO)
 
 
 def usual_model(task: Task) -> str:

@@ -80,6 +80,7 @@ class Finished(widgets.VBox):  # type: ignore[misc]
         with told_in(self.told):
             if self.run is None or self.run.log_path is None:
                 raise ConfigError("this run has no log")
+            self.told.value = block("", say("⏳ Working..."))
             self.told.value = step(self.run.log_path)
 
     def _compare_before(self, log: Path) -> str:

@@ -160,13 +160,14 @@ class LabelPanel(Panel):
         for box in self.form.children:
             if box is not self.save_button:
                 box.close()
-        label = self.session.label  # saved scores can be corrected
+        label, rubric = self.session.label, self.session.run.rubric  # saved scores can be corrected
         self.scores = {
             name: field(
                 widgets.Combobox, name, value="" if label is None else str(label.scores.get(name, "")), options=_OFFERED,
-                placeholder=say("not set"), continuous_update=False, **_PLACE,  # so that no letter comes after a click
+                placeholder=say("0 to 100"), tooltip=rubric.descriptions.get(name, ""),
+                continuous_update=False, **_PLACE,  # so that no letter comes after a click
             )
-            for name in self.session.run.rubric.criteria
+            for name in rubric.criteria
         }  # fmt: skip
         self.comment = self._comment_field(label.comment if label else "")
         for box in (*self.scores.values(), self.comment):

@@ -55,7 +55,7 @@ class PromptLab(WorkPanel):
         self.judge_model = model_box("Judge")
         self.assistant_model = model_box(say("Assistant"))
         self.editor = widgets.Textarea(
-            description=say("Prompt (edit it here)"), rows=24, style={"description_width": "initial"},
+            description=say("Prompt (edit it here)"), tooltip="", rows=24, style={"description_width": "initial"},
             layout={"width": "calc(100% - 4px)", "flex_flow": "column"},
         )  # fmt: skip
         self.undo_button = button(say("Undo"), "undo")

@@ -40,7 +40,7 @@ class WorkPanel(Panel):
         self.start_button = button(start, "play", button_style="primary")
         self.stop_button = button(say("Stop"), "stop")
         self.buttons = widgets.HBox([self.start_button, self.stop_button])
-        self.bar, self.status = widgets.IntProgress(layout=AUTO), html()
+        self.bar, self.status = widgets.IntProgress(tooltip="", layout=AUTO), html()
         self._due: Usage | None = None  # what a start would have to pay for
         self._agreed: Usage | None = None  # what was due when the box was ticked
         self._unpriced: list[str] = []  # the models whose price nobody knows (see `prices.price_key`)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from conftest import ANSWER, text
 from IPython.core.interactiveshell import InteractiveShell
+from ipywidgets import Button
 from support.service import KEY, Reply, Service, error, is_judge_call, judgement
 from traitlets.config import Config
 
@@ -757,7 +758,7 @@ def test_the_panel_opens_with_four_fields_and_the_rule_of_the_next_run(panel: Ru
     assert [part.description for part in shown][:1] == ["採点する回答"]
     assert panel.more.selected_index is None and panel.allow_cost.layout.display == "none"
     assert "コストがかかります" not in panel.cost.value and "呼び出しも費用もありません" in panel.cost.value
-    assert "合格ライン 70点、質問の70%以上（仕様のまま" in text(panel.rule.value)
+    assert "合格ライン 70点、質問の70%以上と全体平均（仕様のまま" in text(panel.rule.value)
 
 
 def test_criteria_and_line_are_shown_with_the_place_where_they_are_set(
@@ -766,7 +767,7 @@ def test_criteria_and_line_are_shown_with_the_place_where_they_are_set(
     monkeypatch.setattr(constants, "PROJECT_DIR", tmp_path)
     (tmp_path / "socjudge.toml").write_text("[rubric]\n# the line\npass_threshold = 80\n", encoding="utf-8")
     panel = RunPanel(index_dir=index.index_dir, logs_dir=tmp_path / "logs")
-    assert "合格ライン 80点、質問の70%以上（socjudge.toml の3行目）" in text(panel.rule.value)  # no long path
+    assert "合格ライン 80点、質問の70%以上と全体平均（socjudge.toml の3行目）" in text(panel.rule.value)  # no long path
 
 
 def test_the_servers_models_are_offered_at_a_press_and_asked_once(hosted: RunPanel, service: Service) -> None:
@@ -870,6 +871,11 @@ def test_a_service_that_is_down_is_told_while_calls_wait_for_it_and_after_a_stop
     run(hosted)
     assert panel.state == "stopped"
     assert re.search("中断しました.*中断したとき: HTTP 503 .*loading the model", text(hosted.status.value), re.DOTALL)
+
+
+def test_no_control_shows_a_tooltip_that_says_null(hosted: RunPanel) -> None:
+    controls = [each for each in every_widget(hosted) if each.has_trait("description")]
+    assert [each for each in controls if each.tooltip is None and not isinstance(each, Button)] == []
 
 
 def test_the_estimate_of_the_panel_follows_k(hosted: RunPanel) -> None:

@@ -80,7 +80,7 @@ def rule_html(rubric: Rubric) -> str:
     else:
         where = say("the specification's; [rubric] in {path} changes them", path=PROJECT_MARK)
     told = say(
-        "Criteria: {criteria}. Pass line {line:g} points, for {rate:.0%} of the questions ({where})",
+        "Criteria: {criteria}. Pass line {line:g} points, for {rate:.0%} of the questions and for the overall mean ({where})",
         criteria=listed(rubric.criteria),
         line=rubric.pass_threshold,
         rate=rubric.pass_rate,

@@ -70,7 +70,7 @@ def trial_label(trial: Trial) -> str:
     """Return a label for a trial: its start, base prompt, change of the mean score, and the user's note."""
     choice = trial.choice
     if not trial.after:
-        moved = say("stopped")
+        moved = say("not finished")
     elif trial.difference is None:
         moved = say("difference unknown")
     else:
