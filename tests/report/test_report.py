@@ -158,7 +158,9 @@ def test_texts_are_escaped_and_stay_text(tmp_path: Path, lang: str) -> None:
     assert html.escape("<script>alert(1)</script></textarea>") in page
     assert "⟦U+001B⟧[31mred ⟦U+202E⟧gnirts ⟦U+FEFF⟧" in page and not re.search("[\x1b\u202e\ufeff]", page)
     assert "{{ 7*7 }}" in page
-    assert "区間は、同じような質問すべて" not in page and "Intervals are about all" not in page  # so few questions have none
+    assert (
+        "区間は、同じような質問すべて" not in page and "Intervals are about all" not in page
+    )  # so few questions have none
 
 
 def test_no_address_leaves_the_page(page: str) -> None:
