@@ -79,7 +79,7 @@ def test_the_words_of_the_verdict_are_changed_in_one_place(
     view: View, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, points, status in (("passed", 80, "ok"), ("not passed", 50, "ok"), ("undecided", 0, "unparsable")):
-        monkeypatch.setitem(messages._japanese(), name, f"《{name}》")
+        monkeypatch.setitem(messages._texts()[0], name, f"《{name}》")
         run = saved(judged_by("gpt-4o-mini", points, status=status), tmp_path / "logs")
         assert f"《{name}》" in view(run, tmp_path, capsys)
 
