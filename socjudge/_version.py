@@ -1,3 +1,3 @@
 """Hold the version of socjudge."""
 
-__version__ = "0.3.0"
+__version__ = "1.0.0"

@@ -113,7 +113,7 @@ def certify_judge(
     Certificate
         `words` has one verdict per criterion. `save_certificate` stores the certificate so that runs find it, and
         `write_certificate_page` makes a page of it. It is valid for 90 days, for this judge with its settings, service,
-        prompt and criteria. It is bound to the first two numbers of socjudge's version (0.3 of 0.3.1).
+        prompt and criteria. It is bound to the first two numbers of socjudge's version (1.0 of 1.0.1).
 
     Raises
     ------

@@ -18,7 +18,7 @@ from .gate import RunGate
 from .pacing import Account, Model
 
 JUDGE_NAME = "offline-rubric-12"
-ASSISTANT_NAME = "offline-extract-9"
+ASSISTANT_NAME = "offline-extract-10"
 
 
 class OfflineModel(Model):

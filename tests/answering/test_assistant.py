@@ -43,7 +43,7 @@ def test_a_normal_question_is_answered_in_steps_whose_citations_are_retrieved_pa
     assert 4 <= len(steps) <= 10
     assert "malware_response.md > 初動対応" in answer.answer
     assert "直ちに隔離する。" in answer.answer  # it shares few words with the question
-    assert answer.model == "offline-extract-9"
+    assert answer.model == "offline-extract-10"
     assert answer.context.startswith(answer.passages[0].citation)
 
 

@@ -486,7 +486,7 @@ def test_the_offline_run_needs_no_key_and_says_what_it_is(
 ) -> None:
     run = run_suite(questions, tmp_path, index=index, assistant_model="auto", judge_model="auto")
     assert run.run.judge_model_resolved == "offline-rubric-12"
-    assert run.run.assistant_model_resolved == "offline-extract-9"
+    assert run.run.assistant_model_resolved == "offline-extract-10"
     assert run.usage.cost_usd == 0
     assert {r.evaluation.status for r in run.results} == {"ok"}
     assert all("LLMではありません" in r.evaluation.overall_comment for r in run.results)
