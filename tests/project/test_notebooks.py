@@ -140,13 +140,13 @@ def logs_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     return str(folder) if kind == "text" else folder
 
 
-@pytest.mark.few(8)
 def two_questions(folder: Path) -> Path:
     path = folder / "two.json"
     path.write_text(json.dumps(json.loads(constants.EVAL_DATASET_PATH.read_text("utf-8"))[:2]), "utf-8")
     return path
 
 
+@pytest.mark.few(8)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_notebook_works_on_anyones_logs(
