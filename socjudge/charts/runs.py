@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from ..base.conditions import CONDITIONS, conditions_of, differences, why_incomparable
+from ..base.conditions import CONDITIONS, Difference, conditions_of, differences, why_incomparable
 from ..base.messages import listed, say
 from ..base.pass_rule import reaches, row_lines
 from ..base.texts import local_time
@@ -206,13 +206,20 @@ def _changes(scores: pd.DataFrame, runs: pd.DataFrame) -> list[tuple[int, str]]:
             first = next(each for each in known if each.condition.group == group)
             # A hash shows that something changed, but tells a reader nothing.
             is_named = not first.condition.column.endswith(("sha256", "fingerprint"))
-            words = label(first.phrase(), 120) if is_named else say("{what} changed", what=say(group))
+            words = _change_words(first) if is_named else say("{what} changed", what=say(group))
             found.append((place, words))
             for each in CONDITIONS:  # after a change, earlier values no longer count
                 if each.group == group:
                     told.pop(each.column, None)
         told |= now
     return found
+
+
+def _change_words(change: Difference) -> str:
+    if change.condition.column in ("runbooks", "criteria"):
+        return label(change.phrase(), 120)
+    name, before, after = change.words()
+    return f"{name}: {label(before, 60)}→{label(after, 60)}"  # each side is cut, so that both are seen
 
 
 def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:

@@ -67,7 +67,7 @@ def terminal(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str
 
 def history(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
     found = run_history(run)
-    return runs_html(found.runs, found.scores)
+    return runs_html(found.runs, found.scores, 70)
 
 
 VIEWS: dict[str, View] = {"cell": cell, "panel": panel, "report": report, "terminal": terminal, "history": history}

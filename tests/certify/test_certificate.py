@@ -610,7 +610,7 @@ def test_the_page_is_one_file_that_explains_itself_and_escapes(made: Certificate
     ):
         assert told in page
     (tmp_path / "notes.html").write_text("mine", "utf-8")
-    with pytest.raises(ConfigError, match="no report of socjudge"):
+    with pytest.raises(ConfigError, match="was not written by socjudge"):
         write_certificate_page(tmp_path / "notes.html", made)
 
 

@@ -19,7 +19,8 @@ from socjudge.cli.shared import COSTS_MONEY
 from socjudge.prompts.templates import load_prompt
 from socjudge.runbooks.index import RunbookIndex
 
-SENTENCES: dict[str, str] = tomllib.loads((PACKAGE / "messages" / "ja.toml").read_text(encoding="utf-8"))
+MESSAGES = tomllib.loads((PACKAGE / "messages" / "ja.toml").read_text(encoding="utf-8"))
+SENTENCES: dict[str, str] = {english: japanese for english, japanese in MESSAGES.items() if english != "columns"}
 SPECIFIED = f"{FINISHED}{SUMMARY}{COSTS_MONEY}{load_prompt('guide-1').text}"  # Japanese in every language
 FIELD = re.compile(r"\{[^{}]*\}")
 # Prints all that there is to see in a project: of commands, of a report and of the panels.

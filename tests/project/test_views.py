@@ -91,7 +91,7 @@ def test_every_view_of_a_run_goes_by_its_own_rubric(
             *made[-1].rubric.criteria
         ]
         assert run_verdicts(history.scores)["passed"].tolist() == [sum(passed) for passed, _ in expected]
-        _seen_in_the_table(runs_html(history.runs, history.scores), made)
+        _seen_in_the_table(runs_html(history.runs, history.scores, 101), made)
         _seen_in_the_strip(history.scores, expected)
         for run, (passed, total) in zip(loaded, expected, strict=True):
             _seen_in(run, folder, passed, total, capsys)

@@ -56,6 +56,7 @@ class LabelSession:
         later = [(key, False) for key in order[furthest + 1 :] + order[: furthest + 1]]
         later += [(key, True) for key in self._to_repeat]
         self._items = [*seen, *(item for item in later if item not in seen)]
+        self._reached = 0  # the furthest that was shown
         self._go_to(len(seen))
 
     @property
@@ -131,8 +132,11 @@ class LabelSession:
         return path
 
     def next(self) -> None:
-        """Go to the next answer."""
-        self._go_to(min(self._at + 1, self.total))
+        """Go to the next answer. What was saved in another tab is passed by, unless the rater has seen it here."""
+        at = self._at + 1
+        while self._reached < at < self.total and self._items[at][0] in self._labels_of(self._items[at][1]):
+            at += 1
+        self._go_to(min(at, self.total))
 
     def skip(self) -> None:
         """Move the current answer behind the others, and go to the next one. No answer is repeated before it was shown."""
@@ -154,7 +158,7 @@ class LabelSession:
         self._labels, self._again, self.problem = dict(file.scores), dict(file.again), file.problem
 
     def _go_to(self, at: int) -> None:
-        self._at = at
+        self._at, self._reached = at, max(at, self._reached)
         self._shown_at = time.monotonic()  # the time that the rater needs is counted from now on
 
 
