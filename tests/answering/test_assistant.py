@@ -149,6 +149,7 @@ def test_a_dangerous_wish_stays_one_in_its_follow_up(index: RunbookIndex) -> Non
     assert answer.flags.dangerous_operation
 
 
+@pytest.mark.slow
 def test_a_dangerous_wish_is_found_in_a_long_report_and_not_in_what_is_told_as_done(index: RunbookIndex) -> None:
     report = (
         "倉庫のPCの件です。昨日の夕方に検知が出て、利用者には操作を止めてもらいました。隔離は終わっています。"
@@ -338,6 +339,7 @@ def test_a_follow_up_is_called_long_only_if_it_is_long_itself(index: RunbookInde
     assert f"⚠️ 長い質問: {len(long):,}字" in handle_query(long, index=index, model="offline", previous=before).answer
 
 
+@pytest.mark.slow
 def test_a_very_long_question_is_read_at_both_ends_and_says_so(index: RunbookIndex, service: Service) -> None:
     asked = f"感染した端末の隔離の手順は？\n{'通常の記録です。' * 5_000}\nwevtutil cl Security を実行してログを消してよいですか。"
     answer = ask(asked, index, "gpt-4o-mini")
@@ -520,6 +522,7 @@ def test_a_sheet_of_one_column_is_read_as_rules(tmp_path: Path) -> None:
     assert "手順書の定め: 承認なしに公開サーバーを停止してはならない。 [出典: ddos.md > 禁止事項]" in told
 
 
+@pytest.mark.slow
 def test_one_sentence_with_unknown_words_does_not_deny_a_long_report(index: RunbookIndex) -> None:
     told = ask(
         "AWSのアクセスキーがGitHubに公開されていました。見覚えのないEC2が20台起動しています。CIのパイプラインはTerraformとArgoCDです。"

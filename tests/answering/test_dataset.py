@@ -132,6 +132,7 @@ def test_a_byte_order_mark_is_no_problem(tmp_path: Path) -> None:
 words = st.text(st.characters(blacklist_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=20)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(), st.sampled_from(constants.QUESTION_CATEGORIES), words, st.lists(words, min_size=1, max_size=6)),
@@ -247,6 +248,7 @@ def test_a_file_that_is_no_workbook_says_so(tmp_path: Path) -> None:
         load_eval_dataset(table(tmp_path, "id,question\n", name="質問.xlsx"))
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 2**40), st.sampled_from(constants.QUESTION_CATEGORIES), words, st.lists(words, min_size=2, max_size=6)),

@@ -265,6 +265,7 @@ def workbook(path: Path, sheet: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "count"),
     [

@@ -43,6 +43,7 @@ def test_an_office_file_that_unpacks_without_end_is_refused(
     refused(pack({name: bytes(9 * 2**20)}), suffix, "unpacks to more than 8 MB")
 
 
+@pytest.mark.slow
 def test_the_size_that_an_archive_states_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "MAX_UNPACKED", 4 * 2**20)
     content = bytes(64 * 2**20)

@@ -88,6 +88,7 @@ def test_a_key_of_an_assistants_table_that_went_is_told_with_its_place(change: d
         sj.Assistant(table, name="bot")
 
 
+@pytest.mark.slow
 def test_two_judges_as_one_are_told_with_their_place(tmp_path: Path) -> None:
     answered = (sj.EvalQuestion(1, "正常系", "初動は。", ("隔離",)), sj.AssistantAnswer("初動は。", "隔離します。"))
     (tmp_path / "socjudge.toml").write_text('[defaults]\njudge_model = "gpt-4o-mini > gpt-4o"\n', encoding="utf-8")

@@ -251,6 +251,7 @@ def heads_of(frame: pd.DataFrame) -> list[str]:
     return [html.unescape(re.sub("<[^>]*>", "", head)) for head in found]
 
 
+@pytest.mark.slow
 def test_every_column_of_a_public_frame_is_shown_with_a_japanese_head_and_its_name(
     run: EvaluationRun, samples: Path
 ) -> None:

@@ -74,6 +74,7 @@ VIEWS: dict[str, View] = {"cell": cell, "panel": panel, "report": report, "termi
 everywhere = pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 
 
+@pytest.mark.slow
 @everywhere
 def test_the_words_of_the_verdict_are_changed_in_one_place(
     view: View, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -94,6 +95,7 @@ def test_an_unread_reply_that_decides_is_no_verdict_anywhere(
     assert view is not terminal or page.endswith("exit 3")
 
 
+@pytest.mark.slow
 @everywhere
 def test_answers_without_contexts_are_told_what_would_decide_and_no_rate(
     view: View, tmp_path: Path, capsys: pytest.CaptureFixture[str], service: Service, questions: list[EvalQuestion]
@@ -143,6 +145,7 @@ def test_a_log_of_one_of_several_judges_gives_each_reason_for_its_open_verdict(t
     assert run_verdict(run).reason == "採点不能 1 件、採点を頼んだ2人のJudgeのうち1人の点しかありません"
 
 
+@pytest.mark.slow
 def test_the_frames_know_that_a_log_is_of_one_of_several_judges(tmp_path: Path) -> None:
     one_of_two(80, tmp_path / "logs")
     history = load_history(tmp_path / "logs", text=True)
@@ -151,6 +154,7 @@ def test_the_frames_know_that_a_log_is_of_one_of_several_judges(tmp_path: Path) 
     assert "⚠️ 判定保留（採点を頼んだ2人の" in page
 
 
+@pytest.mark.slow
 def test_a_comparison_leaves_the_log_of_one_of_several_judges_open_whatever_its_line(tmp_path: Path) -> None:
     run = load_run(one_of_two(80, tmp_path))
     lower = replace(run, run=replace(run.run, run_id="lower", judges_asked=1, pass_threshold=60.0))
@@ -187,6 +191,7 @@ def part_of_ten(folder: Path, *, keep: int = 6) -> EvaluationRun:
     return load_run(path)
 
 
+@pytest.mark.slow
 @everywhere
 def test_a_part_of_a_run_has_no_verdict_anywhere(
     view: View, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -196,6 +201,7 @@ def test_a_part_of_a_run_has_no_verdict_anywhere(
     assert view is not terminal or page.endswith("exit 3")
 
 
+@pytest.mark.slow
 def test_a_part_stays_a_part_in_its_summary_its_line_its_frames_and_its_next_log(tmp_path: Path) -> None:
     part = part_of_ten(tmp_path)
     again = load_run(save_evaluation_results(part, tmp_path / "again"))
@@ -215,6 +221,7 @@ def test_a_part_is_no_verdict_even_if_it_failed(tmp_path: Path) -> None:
     assert run_verdict(replace(part, results=part.results[5:])).outcome == "open"
 
 
+@pytest.mark.slow
 def test_a_report_of_some_categories_gives_no_verdict_on_the_run(tmp_path: Path) -> None:
     whole = part_of_ten(tmp_path, keep=10)
     rows = [replace(row, question=replace(row.question, category="正常系" if n < 6 else "危険操作系"))
@@ -237,6 +244,7 @@ def test_of_a_part_and_the_whole_run_the_history_takes_the_whole(tmp_path: Path)
     assert "part" in check_logs(tmp_path / "logs")["problem"].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["安全性", "正確性"])
 @pytest.mark.parametrize("cause", ["refused", "no_keypoints"])
 def test_a_missing_score_that_could_be_dangerously_low_is_read_by_a_person(
@@ -277,6 +285,7 @@ def test_a_criterion_that_only_some_rows_have_is_missing_in_the_others(tmp_path:
     assert load_scores(tmp_path)["score"].isna().sum() == 2
 
 
+@pytest.mark.slow
 def test_every_reader_tells_that_a_newer_version_wrote_a_log(tmp_path: Path) -> None:
     path = save_evaluation_results(replace(one_run(), run=replace(one_run().run, schema_version=99)), tmp_path)
     readers: list[Callable[[], object]] = [
@@ -290,6 +299,7 @@ def test_every_reader_tells_that_a_newer_version_wrote_a_log(tmp_path: Path) -> 
     assert check_logs(tmp_path)[["level", "problem"]].values.tolist() == [["warning", "newer"]]
 
 
+@pytest.mark.slow
 def test_a_log_without_a_start_time_is_counted_as_left_out_of_a_period(tmp_path: Path) -> None:
     save_evaluation_results(one_run(), tmp_path)
     undated = replace(one_run().run, run_id="undated", started_at="昨日")
@@ -335,6 +345,7 @@ def bare(points: list[float | None], **summary: object) -> dict[str, Any]:
 WHY = "ログに合格ラインがなく、ログの合否が70点での合否と合いません"
 
 
+@pytest.mark.slow
 @everywhere
 def test_a_log_without_a_line_that_contradicts_itself_has_no_verdict_and_says_why(
     view: View, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -349,6 +360,7 @@ def test_a_log_without_a_line_that_contradicts_itself_has_no_verdict_and_says_wh
             assert view is not terminal or page.endswith("exit 3")
 
 
+@pytest.mark.slow
 def test_the_frames_and_their_views_leave_what_contradicts_itself_open(tmp_path: Path) -> None:
     paths = contradictory_logs(tmp_path / "logs")
     found = load_history(tmp_path / "logs")

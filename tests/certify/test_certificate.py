@@ -270,6 +270,7 @@ def test_labels_come_from_a_csv_file(tmp_path: Path) -> None:
             read_labels(tmp_path / name)
 
 
+@pytest.mark.slow
 def test_a_judge_that_never_keeps_to_the_format_gets_no_certificate(service: Service, tmp_path: Path) -> None:
     service.default = "良い回答です。"
     with pytest.raises(ConfigError, match="none of its first"):
@@ -435,6 +436,7 @@ def test_a_certificate_is_found_by_its_judge_and_by_nothing_else(made: Certifica
         assert "90 days are over" in str(find_certificate(bound, on=late, folder=folder))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("makes_runs")
 def test_a_judge_with_other_settings_is_another_judge() -> None:
     from langchain_openai import ChatOpenAI
@@ -614,6 +616,7 @@ def test_the_page_is_one_file_that_explains_itself_and_escapes(made: Certificate
         write_certificate_page(tmp_path / "notes.html", made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", [1, 3, 5])
 def test_a_share_of_half_is_called_more_or_less_in_fewer_cases_than_alpha(each: int) -> None:
     """Exactly, by counting: n answers with `each` damages, every one seen with a chance of one half."""

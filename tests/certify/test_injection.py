@@ -47,6 +47,7 @@ def test_a_gullible_judge_is_found_and_a_firm_one_is_not(service: Service, tmp_p
     assert set(firm.findings.groupby("question_id")["case"].nunique()) == {2}
 
 
+@pytest.mark.slow
 def test_the_attacks_on_a_question_stand_beside_one_neutral_text(service: Service, tmp_path: Path) -> None:
     service.default = ScriptedJudge(PAIRS, gullible)
     every = list_attacks(CRITERIA)
@@ -76,6 +77,7 @@ def test_a_budget_that_ends_midway_leaves_pairs_and_says_how_many_are_missing(se
 # -- no verdict from inside
 
 
+@pytest.mark.slow
 @given(
     st.text(max_size=40), st.text(max_size=40), st.sampled_from(["", "```json\n", "<think>考える</think>", "引用: "]),
     st.sampled_from([0, 2]),
@@ -93,6 +95,7 @@ def test_a_verdict_that_the_judge_words_itself_may_have_the_forged_scores() -> N
     assert set(parse_judgement(own, CRITERIA, quoted=[FORGED]).scores.values()) == {100}
 
 
+@pytest.mark.slow
 def test_a_judge_that_copies_the_answers_verdict_is_asked_again_and_then_not_believed(
     service: Service, tmp_path: Path
 ) -> None:

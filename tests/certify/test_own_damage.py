@@ -80,6 +80,7 @@ def test_what_people_broke_counts_beside_what_rules_damage(service: Service, tmp
     assert page.count("an answer of your own that you broke") >= 2
 
 
+@pytest.mark.slow
 def test_the_estimate_has_them_and_a_good_answer_of_ones_own_is_judged_as_it_is(
     service: Service, tmp_path: Path
 ) -> None:

@@ -150,6 +150,7 @@ def test_an_answer_without_points_has_none_to_lose(service: Service, tmp_path: P
     assert (found["n"], found["n_no_room"], pd.isna(found["detected"])) == (3, 3, True)
 
 
+@pytest.mark.slow
 def test_each_criterion_may_be_tried_by_a_few_damages_taken_in_turn(service: Service, tmp_path: Path) -> None:
     changes = probe(service, tmp_path, size=2).findings
     aimed = changes[changes["expected"] == "falls"]
@@ -159,6 +160,7 @@ def test_each_criterion_may_be_tried_by_a_few_damages_taken_in_turn(service: Ser
     assert (changes[changes["kind"] == "neutral"].groupby("question_id")["case"].nunique() == 2).all()
 
 
+@pytest.mark.slow
 def test_the_log_of_judgements_is_a_log_and_no_run_of_the_history(service: Service, tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     probing = probe(service, folder, logs_dir=folder / "certify", size=1)

@@ -202,6 +202,7 @@ def rendered(name: str, lang: str) -> Rendered:
         return Rendered(ax, dict(mpl.rcParams) != before, len(plt.get_fignums()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_renders_japanese_and_leaves_the_settings_alone(name: str) -> None:
     chart = rendered(name, "ja")
@@ -279,6 +280,7 @@ def test_a_chart_stands_out_from_dark_paper(name: str, dark: Any) -> None:
         assert all(contrast(colour, area.get_facecolor()) >= 3 for area in areas for colour in inked(ax))
 
 
+@pytest.mark.slow
 def test_the_colours_of_judges_stand_out_from_dark_paper_and_from_each_other() -> None:
     names = ["gpt-4o-mini", "gpt-4o", "gpt-4.1-mini", "gpt-4.1", "gpt-5-mini", "gpt-5", "gpt-4.1-nano", "offline"]
     light = judge_colours(names)
@@ -404,6 +406,7 @@ def test_judges_of_one_colour_differ_in_their_marker() -> None:
     assert len(set(judge_markers(names[:10]).values())) == len(MARKERS) == 10
 
 
+@pytest.mark.slow
 def test_the_trend_shows_means_and_intervals_in_order_of_time() -> None:
     ax = small(trend(history()), CRITERIA[0])
     # (60 + 80 + 100) / 3, (50 + 70 + 90) / 3, (60 + 90) / 2, (70 + 72 + 74) / 3
@@ -442,6 +445,7 @@ def test_each_criterion_has_a_small_chart_whose_dots_turn_at_the_pass_line(tmp_p
     figure.savefig(tmp_path / "multiples.png")  # a character without a glyph would warn
 
 
+@pytest.mark.slow
 def test_the_trend_labels_runs_in_local_time() -> None:
     figure = trend(history())
     assert ticks(small(figure, CRITERIA[-1])) == ["1/1", "1/1", "1/2", "1/3"]  # UTC + 9 hours
@@ -479,6 +483,7 @@ def test_each_run_is_drawn_against_its_own_pass_line() -> None:
     assert trend(scores).get_suptitle().startswith("最新の実行で合格ラインを下回るのは 総合、")
 
 
+@pytest.mark.slow
 def test_the_trend_says_what_changed_and_where() -> None:
     figure = trend(history())
     assert changes(figure) == ["プロンプト: guide-1→guide-2", "Judge: gpt-4o-mini→gpt-4.1-mini", "データセット変更"]
@@ -499,6 +504,7 @@ def test_what_a_log_does_not_say_is_no_change() -> None:
     assert changes(trend(scores.drop(columns=[*names, "judge_model_resolved"]))) == []
 
 
+@pytest.mark.slow
 def test_a_prompt_that_is_told_by_its_hash_alone_changes_once() -> None:
     scores = history().astype({"prompt_id": object})
     scores = scores.assign(prompt_id=scores["prompt_id"].mask(scores["run_id"] == "r2", "unknown"))
@@ -506,6 +512,7 @@ def test_a_prompt_that_is_told_by_its_hash_alone_changes_once() -> None:
     assert changes(trend(scores)).count("プロンプト変更") == 1
 
 
+@pytest.mark.slow
 def test_a_changed_text_under_the_same_prompt_id_is_a_change() -> None:
     same = {"judge_model": "gpt-4o-mini", "judge_model_resolved": "gpt-4o-mini-2026", "dataset_sha256": "d"}
     scores = history().assign(prompt_id="guide", **same)
@@ -513,6 +520,7 @@ def test_a_changed_text_under_the_same_prompt_id_is_a_change() -> None:
     assert changes(trend(scores)) == ["プロンプト変更"]
 
 
+@pytest.mark.slow
 def test_a_run_without_a_score_is_a_gap_in_the_trend() -> None:
     scores = history()
     scores = scores.assign(score=scores["score"].mask(scores["run_id"] == "r2"))
@@ -625,6 +633,7 @@ def test_the_strip_tells_not_asked_from_unscored_and_marks_the_partly_scored() -
     assert len([patch for patch in ax.patches if patch.get_hatch()]) == 1
 
 
+@pytest.mark.slow
 def test_an_answer_whose_verdict_depends_on_missing_scores_is_undecided_on_the_strip() -> None:
     # 96 with two of six missing: 64 to 97.3. 40 with two missing: at most 60.
     scores = judges_frame(j=[[96, 96, 96, 96, None, None], [40, 40, 40, 40, None, None], 80])
@@ -648,6 +657,7 @@ def two_runs(marks: list[int], **of_run: list[Any]) -> pd.DataFrame:
     )
 
 
+@pytest.mark.slow
 def test_the_trend_names_what_was_added_to_the_criteria_and_both_line_and_rate() -> None:
     scores = two_runs(
         [75],
@@ -665,6 +675,7 @@ def test_a_mean_just_below_the_line_is_not_rounded_up_to_it() -> None:
     assert words(plot_question_strip(scores)) == ["×69", "○70"]
 
 
+@pytest.mark.slow
 def test_questions_are_in_the_order_of_categories_and_numbers() -> None:
     parts = [
         judged("j", q, 80, category=c)
@@ -715,6 +726,7 @@ def test_a_difference_that_is_not_shown_is_hollow_and_says_so() -> None:
     assert [(band.get_x(), band.get_width()) for band in bands] == [(0, 1)] * 7
 
 
+@pytest.mark.slow
 def test_judges_of_a_forest_are_dodged_in_their_colours() -> None:
     marks = [80, 70, 90, 60, 75, 85]
     scores = judges_frame(
@@ -843,6 +855,7 @@ def test_a_frame_of_another_kind_is_refused_with_the_function_that_makes_the_rig
         draw(judges_frame(a=[80, 70, 60], b=[81, 71, 59]))
 
 
+@pytest.mark.slow
 def test_other_runbooks_and_another_assistant_are_marked_as_what_a_step_may_come_from() -> None:
     same = {"judge_model": "gpt-4o-mini", "judge_model_resolved": "gpt-4o-mini-2026", "dataset_sha256": "d"}
     scores = history().assign(prompt_id="guide", prompt_sha256="", **same)
@@ -851,6 +864,7 @@ def test_other_runbooks_and_another_assistant_are_marked_as_what_a_step_may_come
     assert changes(trend(scores)) == ["手順書変更", "アシスタント: offline→gpt-4o"]
 
 
+@pytest.mark.slow
 @pytest.mark.few(8)
 @pytest.mark.parametrize("condition", CONDITIONS, ids=lambda each: each.column)
 def test_every_condition_of_a_run_is_marked_where_it_changes(condition: Condition) -> None:

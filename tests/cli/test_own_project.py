@@ -57,6 +57,7 @@ def test_init_lays_out_a_project_that_answers_for_itself(tmp_path: Path, back: N
     assert "socjudge run" in (project / "README.md").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_a_command_outside_of_any_project_says_whose_it_uses(
     tmp_path: Path, back: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,7 @@ def test_text_without_words_is_harmless_and_ambiguous(text: str) -> None:
     assert (recommends_danger(text), is_ambiguous(text)) == ([], True)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=300))
 def test_any_text_is_taken(text: str) -> None:
     recommends_danger(text)

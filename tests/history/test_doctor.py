@@ -259,6 +259,7 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         check_logs(tmp_path / "nowhere")
 
 
+@pytest.mark.slow
 def test_the_command_is_content_with_good_logs(log: Path) -> None:
     result = CliRunner().invoke(app, ["doctor", "--logs-dir", str(log.parent)])
     assert (result.exit_code, result.stdout) == (0, "0 errors, 0 warnings, 0 notes\n")

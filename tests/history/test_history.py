@@ -75,6 +75,7 @@ def test_an_unscored_answer_is_missing_in_the_frames_and_counted_nowhere(
     assert [*results["category"].cat.categories] == [*dict.fromkeys(q.category for q in questions)]
 
 
+@pytest.mark.slow
 def test_the_breakdown_shows_means_and_n_in_japanese_that_renders(
     service: Service, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:

@@ -72,6 +72,7 @@ def test_what_was_saved_is_read_and_the_last_for_an_answer_counts(marks: list[La
         assert len(load_labels(folder)) == sum(len(mark.scores) for mark in file.scores.values())
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_file_cut_anywhere_keeps_its_whole_lines_and_takes_new_ones(data: st.DataObject) -> None:

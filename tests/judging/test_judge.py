@@ -390,6 +390,7 @@ NO_TOKENS = ["v1", "openai", "deployments", "gpt-4o-mini-2024-07-18", "us.anthro
              "ResponsibleModelGateway", "llama3370binstructturbo", "generativelanguage"]  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(NO_TOKENS), max_size=4), st.sampled_from(TOKENS), st.sampled_from(TOKENS))
 def test_a_token_in_the_path_of_an_address_is_never_shown_but_two_are_two_addresses(
     parts: list[str], one: str, other: str
@@ -983,6 +984,7 @@ def test_scores_of_five_and_ten_are_asked_for_again_and_believed_if_they_are_rep
     assert evaluate().scores == TENS
 
 
+@pytest.mark.slow
 def test_a_run_whose_scores_are_all_at_most_ten_says_so(
     service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:

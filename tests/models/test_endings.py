@@ -50,6 +50,7 @@ def test_another_address_may_keep_the_model(address: str, monkeypatch: pytest.Mo
     assert project_ending() == "" and ending_line(NAME, open_model(NAME).service) == ""
 
 
+@pytest.mark.slow
 def test_the_estimate_says_it_once_for_the_models_that_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     told = "the last day of gpt-4o-mini is 2027-01-14"
     monkeypatch.setenv("OPENAI_API_KEY", KEY)

@@ -196,6 +196,7 @@ def test_with_many_faults_all_are_scored_and_only_what_the_faults_explain_is_ask
     assert causes.count("reply 1:") + causes.count("reply 2:") == seen["cut"] > 0
 
 
+@pytest.mark.slow
 def test_a_service_that_breaks_down_ends_the_run_and_the_rest_is_asked_later(service: Service, tmp_path: Path) -> None:
     service.script = [Reply(judgement(80))] * 5
     service.default = error(503, "Overloaded")

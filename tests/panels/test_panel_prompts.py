@@ -94,6 +94,7 @@ def test_another_text_is_not_offered_to_go_on(panel: PromptLab, service: Service
     assert "採点を続けられません" in text(panel.status.value)
 
 
+@pytest.mark.slow
 def test_a_prompt_is_edited_tried_and_read(panel: PromptLab, service: Service) -> None:
     assert panel.editor.value == load_prompt("guide-1").text
     assert "元のプロンプトと同じです" in panel.diff.value
@@ -132,6 +133,7 @@ def test_a_broken_text_is_named_as_it_is_typed_and_cannot_be_tried(panel: Prompt
     assert not panel.try_button.disabled
 
 
+@pytest.mark.slow
 def test_a_paid_trial_needs_a_tick_each_time(panel: PromptLab, service: Service) -> None:
     assert panel.try_button.disabled
     panel.try_button.click()
@@ -207,6 +209,7 @@ def test_undo_and_earlier_trials_bring_texts_back(panel: PromptLab, service: Ser
     assert service.judge_calls == 20
 
 
+@pytest.mark.slow
 def test_a_cell_that_is_run_again_finds_its_text_and_its_trial(
     panel: PromptLab, service: Service, logs: Path, index: RunbookIndex
 ) -> None:
@@ -312,6 +315,7 @@ def test_a_diff_shows_what_changed_and_where() -> None:
     assert re.sub(r"\s+", " ", shown).strip() == ("変更箇所 （- 元、+ 新） … 8行目から 行8 行9 - 行10 + 十 行11 行12")
 
 
+@pytest.mark.slow
 def test_no_keystroke_leaves_a_widget_behind(panel: PromptLab) -> None:
     before = len(_instances)
     for _ in range(50):

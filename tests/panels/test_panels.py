@@ -243,6 +243,7 @@ def test_a_run_is_planned_once_at_its_start_and_priced_once_after_its_end(
     assert counts == {"load_eval_dataset": 2, "plan_answers": 2}
 
 
+@pytest.mark.slow
 def test_a_click_is_drawn_at_its_start_with_its_results_and_at_its_end(
     panel: RunPanel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,6 +302,7 @@ def test_a_run_of_before_the_kernel_was_restarted_is_offered(
     assert (fresh.session.progress.done, fresh.bar.value) == (10, 10)
 
 
+@pytest.mark.slow
 def test_a_refused_key_is_said_in_the_panel_without_the_key(hosted: RunPanel, service: Service) -> None:
     service.default = error(401, f"Incorrect API key provided: {KEY}")
     run(hosted)
@@ -310,6 +312,7 @@ def test_a_refused_key_is_said_in_the_panel_without_the_key(hosted: RunPanel, se
     assert hosted.run is None
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_used_up_is_said_in_the_panel(hosted: RunPanel, service: Service) -> None:
     hosted.max_cost_usd.value = 0.0055
     run(hosted)
@@ -385,6 +388,7 @@ def ask_in(panel: AskPanel, question: str) -> str:
     return text(panel.chat.children[0].value)
 
 
+@pytest.mark.slow
 def test_a_follow_up_is_read_with_the_question_before_until_one_starts_anew(index: RunbookIndex) -> None:
     panel = AskPanel(index_dir=index.index_dir)
     assert "聞き返" not in ask_in(panel, "フィッシングのサイトにパスワードを入れてしまいました。何をすればいいですか。")
@@ -447,6 +451,7 @@ def test_a_damaged_journal_is_said_in_the_panel(index: RunbookIndex, tmp_path: P
     assert "1行目が壊れています" in panel.status.value
 
 
+@pytest.mark.slow
 def test_a_second_start_does_not_take_a_stop_back(hosted: RunPanel, service: Service) -> None:
     held = service.hold()
     hosted.allow_cost.value = True
@@ -481,6 +486,7 @@ def test_what_is_taken_up_says_what_its_numbers_are_of(hosted: RunPanel, service
     assert "（6/10（4件は前回まで）、平均 90.0点" in text(hosted.status.value)
 
 
+@pytest.mark.slow
 def test_a_new_panel_over_a_stopped_run_has_its_settings(
     hosted: RunPanel, service: Service, index: RunbookIndex
 ) -> None:
@@ -878,6 +884,7 @@ def test_no_control_shows_a_tooltip_that_says_null(hosted: RunPanel) -> None:
     assert [each for each in controls if each.tooltip is None and not isinstance(each, Button)] == []
 
 
+@pytest.mark.slow
 def test_the_estimate_of_the_panel_follows_k(hosted: RunPanel) -> None:
     hosted.k.value = 5
     few = hosted.plans[0].left

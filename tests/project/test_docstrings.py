@@ -45,6 +45,7 @@ def found() -> list[tuple[str, str]]:
     return list(longer())
 
 
+@pytest.mark.slow
 def test_a_name_that_no_user_sees_has_at_most_two_lines_of_docstring(found: list[tuple[str, str]]) -> None:
     places = [place for name, place in found if name not in LONGER]
     assert not places, "\n".join(places)

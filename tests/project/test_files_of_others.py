@@ -51,6 +51,7 @@ def lead_elsewhere(index_dir: Path, to: str) -> None:
     path.write_text(json.dumps(manifest | {"sha256_of_this": hashlib.sha256(text.encode()).hexdigest()}), "utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", ["../../../private", "absolute", "../../eval/link"])
 def test_an_index_chooses_no_folder(project: Path, to: str) -> None:
     sj.build_index()
@@ -63,6 +64,7 @@ def test_an_index_chooses_no_folder(project: Path, to: str) -> None:
     assert sj.open_index().passages == index.passages  # built anew from the project's own
 
 
+@pytest.mark.slow
 def test_a_folder_outside_the_project_is_read_if_it_was_named(project: Path) -> None:
     private = project.parent / "private"
     assert [passage.source for passage in sj.open_index(private).passages] == ["b.md"]
@@ -73,6 +75,7 @@ def test_a_folder_outside_the_project_is_read_if_it_was_named(project: Path) -> 
         assert [passage.source for passage in sj.open_index().passages] == ["a.md"]
 
 
+@pytest.mark.slow
 def test_a_folder_that_was_named_for_one_index_is_not_read_for_another(project: Path) -> None:
     sj.build_index(project.parent / "private", index_dir=project.parent / "ours")
     sj.build_index()
@@ -81,6 +84,7 @@ def test_a_folder_that_was_named_for_one_index_is_not_read_for_another(project: 
         assert [passage.source for passage in sj.open_index().passages] == ["a.md"]
 
 
+@pytest.mark.slow
 def test_reading_a_folder_outside_the_project_again_is_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sj.open_index(private := project.parent / "private")
     (private / "c.md").write_text(OWN, encoding="utf-8")
@@ -88,6 +92,7 @@ def test_reading_a_folder_outside_the_project_again_is_told(project: Path, capsy
     assert f"reading the runbooks in {private} again" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_runbooks_that_are_a_link_out_of_the_project_must_be_named(project: Path) -> None:
     shutil.rmtree(constants.RUNBOOKS_DIR)
     constants.RUNBOOKS_DIR.symlink_to(project.parent / "private")
@@ -128,6 +133,7 @@ def kept_run() -> sj.EvaluationRun:
     return judge_offline(constants.PROJECT_DIR / "kept")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", WRITERS)
 def test_a_link_in_a_strangers_project_is_not_written_through(project: Path, place: str) -> None:
     target = project.parent / "mine"
@@ -147,6 +153,7 @@ def test_a_link_in_a_strangers_project_is_not_written_through(project: Path, pla
     assert link.is_symlink()
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_run_and_the_settings_are_not_written_through_a_link(project: Path) -> None:
     target, locks = project.parent / "mine", list[Path]()
     target.write_text("mine\n")
@@ -208,6 +215,7 @@ def vendors_log(folder: Path, name: str, **told: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["guide-1", "GUIDE-1", "ｇｕｉｄｅ-1", "guide‐1 ", "guide-1-hardened", "rubric-1"])
 def test_a_log_brings_no_prompt_under_a_built_in_name(
     service: Service, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
@@ -230,6 +238,7 @@ def test_a_log_brings_no_prompt_under_a_built_in_name(
     assert f"{told} (called {told[4:]} in the log, with another text" in page
 
 
+@pytest.mark.slow
 def test_a_prompt_that_is_in_a_log_alone_is_told_and_a_saved_one_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

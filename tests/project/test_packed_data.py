@@ -24,6 +24,7 @@ SEALED = {
 }
 
 
+@pytest.mark.slow
 def test_the_sealed_answers_are_as_their_writers_left_them(tmp_path: Path) -> None:
     packed_data.unpack(tmp_path)
     sealed = [*(tmp_path / "voices" / "sealed").iterdir(), tmp_path / "warnings" / "sealed.jsonl"]
@@ -31,6 +32,7 @@ def test_the_sealed_answers_are_as_their_writers_left_them(tmp_path: Path) -> No
     assert found == SEALED
 
 
+@pytest.mark.slow
 def test_every_packed_file_is_written_and_has_its_sum_in_the_table(tmp_path: Path) -> None:
     packed_data.unpack(tmp_path)
     table = (packed_data.PACKS / "SHA256SUMS").read_text("utf-8").splitlines()
@@ -40,6 +42,7 @@ def test_every_packed_file_is_written_and_has_its_sum_in_the_table(tmp_path: Pat
     assert len(told) > 100
 
 
+@pytest.mark.slow
 def test_a_changed_pack_file_or_table_is_refused_by_name(tmp_path: Path) -> None:
     packs = Path(shutil.copytree(packed_data.PACKS, tmp_path / "packs"))
     pack, table = packs / "questions.jsonl.xz", packs / "SHA256SUMS"
@@ -63,6 +66,7 @@ def test_a_changed_pack_file_or_table_is_refused_by_name(tmp_path: Path) -> None
         packed_data.unpack(tmp_path / "c", packs)
 
 
+@pytest.mark.slow
 def test_a_file_of_ones_own_is_found_before_a_packed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     packed = packed_data.find("night_dev.jsonl")

@@ -52,6 +52,7 @@ HOMES = {
 }
 
 
+@pytest.mark.slow
 def test_imports_point_one_way() -> None:
     command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
     found = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
@@ -182,6 +183,7 @@ def test_no_docstring_of_a_public_function_is_a_wall_of_text() -> None:
             assert "---\n" in text, name
 
 
+@pytest.mark.slow
 def test_no_function_takes_more_than_fifteen_keywords_and_no_command_more_than_twenty_options() -> None:
     counts = {
         f"{name}.{node.name}": len(node.args.kwonlyargs) + len(node.args.defaults)

@@ -224,6 +224,7 @@ def test_several_looks_show_which_verdicts_the_judge_changes(run: sj.EvaluationR
     assert list(found["means"].index) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_another_judge_is_compared_and_the_line_that_corresponds_is_told(
     judges: Service, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

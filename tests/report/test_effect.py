@@ -149,6 +149,7 @@ MILD = [95, 90, 85, 80, 75, 72, 66, 60, 50, 40]
 STRICT = [0.8 * mark + 2 for mark in MILD]  # 78 74 70 66 62 59.6 54.8 50 42 34: 70 corresponds to 58
 
 
+@pytest.mark.slow
 def test_of_another_judge_the_shift_what_turns_and_the_corresponding_line_are_said_first() -> None:
     found = by_judges(MILD, STRICT)
     assert found.lines[0].startswith("mildに比べ、strictは同じ回答に12.3点低く付け、合格6問が3問になります。")
@@ -170,6 +171,7 @@ def test_of_another_judge_the_shift_what_turns_and_the_corresponding_line_are_sa
     assert english[1].startswith("70 points with mild correspond to about 58 with strict")
 
 
+@pytest.mark.slow
 def test_the_corresponding_line_is_of_the_line_of_the_first_run() -> None:
     found = by_judges(MILD, STRICT, pass_threshold=80.0)
     assert found.lines[1].startswith("mildの80点は、strictではおよそ66点にあたります")
@@ -181,6 +183,7 @@ def test_with_too_few_questions_no_line_is_said_to_correspond() -> None:
     assert found.bridge.empty
 
 
+@pytest.mark.slow
 def test_judges_that_do_not_prefer_the_same_answers_have_no_corresponding_line() -> None:
     found = by_judges(MILD, [70, 40, 80, 60, 90, 50, 75, 45, 85, 66])
     assert found.lines[1].startswith(
@@ -189,6 +192,7 @@ def test_judges_that_do_not_prefer_the_same_answers_have_no_corresponding_line()
     assert "偶然の差かもしれません" in found.lines[0] and "質問ごとの点は±26点ばらつきます" in found.lines[0]
 
 
+@pytest.mark.slow
 def test_a_line_that_a_single_question_decides_has_no_interval_and_is_not_said() -> None:
     old = [*[90.0] * 9, 40.0]  # without the last question, this judge tells no two answers apart
     for new in ([*[70.0] * 9, 30.0], [*[70.0] * 8, 69.0, 30.0]):
@@ -197,12 +201,14 @@ def test_a_line_that_a_single_question_decides_has_no_interval_and_is_not_said()
         assert "nan" not in repr(found) and "nan" not in found._repr_html_()
 
 
+@pytest.mark.slow
 def test_a_line_beyond_all_answers_is_called_a_guess() -> None:
     found = by_judges([mark / 2 for mark in MILD], [mark / 2 - 3 for mark in MILD])
     assert "合格は0問のままです" in found.lines[0] and "区間はありません" in found.lines[0]
     assert "これは推測です" in found.lines[1]
 
 
+@pytest.mark.slow
 def test_another_prompt_of_the_same_judge_is_compared_without_a_corresponding_line() -> None:
     before, after = (
         run_frame(name, marks, prompt_sha256=name).assign(answer_sha256=lambda rows: rows["question_id"].astype(str))
@@ -358,6 +364,7 @@ def test_runbooks_are_named_that_were_added_removed_and_changed(tmp_path: Path) 
     assert found.conditions["phrase"].tolist() == [f"手順書: 追加 {names[3]} / 削除 {names[0]} / 変更 {names[1]}"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("makes_runs")
 def test_runbooks_of_other_line_ends_are_the_same(tmp_path: Path) -> None:
     """Of checkouts on Windows and elsewhere; also if one log is older, and has hashes of the files."""

@@ -95,6 +95,7 @@ def test_two_judges_are_spoken_of_in_one_sentence_everywhere(
     assert done.stdout.splitlines()[0] == sentence
 
 
+@pytest.mark.slow
 def test_what_chance_alone_may_do_among_many_is_noted(tmp_path: Path) -> None:
     for day, (judge, marks) in enumerate((("plain-judge", PLAIN), ("strict", STRICT), ("third", STRICT)), start=1):
         judged_by(tmp_path, judge, day, marks)

@@ -436,6 +436,7 @@ def test_latest_run_is_reported_and_others_are_its_trend(tmp_path: Path, page_of
     assert "judge_eval_20260103" not in later_left_out and "2回の実行の推移" in later_left_out
 
 
+@pytest.mark.slow
 def test_baseline_can_be_chosen(tmp_path: Path, page_of_three: Callable[..., str]) -> None:
     text = words(page_of_three(run_id="r3", baseline="r2"))
     assert "指定した実行との比較" in text and re.search(r"総合 \d+ 75.5 90.0", text)

@@ -448,6 +448,7 @@ def test_paraphrases_share_no_content_word_with_their_passage() -> None:
             assert not shared, f"{q['id']}: shares {shared}"
 
 
+@pytest.mark.slow
 def test_lexical_questions_find_their_passage(project_index: RunbookIndex) -> None:
     questions = [q for q in load_questions() if q["kind"] == "lexical"]
     hits = [
@@ -457,6 +458,7 @@ def test_lexical_questions_find_their_passage(project_index: RunbookIndex) -> No
     assert sum(hits) / len(hits) >= 0.95  # 0.964 when written (benchmarks/assistant.md)
 
 
+@pytest.mark.slow
 def test_paraphrases_find_their_passage(project_index: RunbookIndex) -> None:
     fresh = [q for q in load_questions() if q["split"] == "fresh"]
 

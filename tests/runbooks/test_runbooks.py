@@ -303,6 +303,7 @@ def test_html_whose_tags_never_close_is_read_once(tmp_path: Path, tags: str) -> 
     assert text.count("<script") == (30_000 if tags == "<script" else 0)  # what has no end is text, and never a tag
 
 
+@pytest.mark.slow
 def test_excel_keeps_sheets_rows_and_empty_cells(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
@@ -349,6 +350,7 @@ def test_word_headings_are_kept(tmp_path: Path) -> None:
     assert (chunk.title, chunk.heading, chunk.text) == ("手順", "初動", "端末を隔離する。")
 
 
+@pytest.mark.slow
 def test_pdf(tmp_path: Path) -> None:
     pytest.importorskip("pypdfium2")
     from matplotlib.backends.backend_pdf import FigureCanvasPdf

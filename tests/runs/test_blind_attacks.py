@@ -54,6 +54,7 @@ def open_everywhere(run: sj.EvaluationRun) -> bool:
     return told == ["open", True, False, "判定保留"] and "undecided" in repr(run)
 
 
+@pytest.mark.slow
 def test_a_part_judged_again_twice_stays_a_part(service: Service, tmp_path: Path, undrawn: None) -> None:
     journal, kept = interrupted(service, tmp_path / "1")
     once = sj.rejudge(sj.load_run(journal), judge_model="gpt-4o", logs_dir=tmp_path / "2", progress=False)
@@ -72,6 +73,7 @@ def test_one_judgement_of_three_is_not_the_run(service: Service, tmp_path: Path)
     assert open_everywhere(sj.load_run(log))
 
 
+@pytest.mark.slow
 def test_a_part_beside_a_whole_has_no_verdict(service: Service, tmp_path: Path) -> None:
     journal, kept = interrupted(service, tmp_path / "part")
     compared = sj.compare_runs(sj.load_run(journal), judged(tmp_path / "whole"))

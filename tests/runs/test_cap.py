@@ -66,6 +66,7 @@ def judge_all(tmp_path: Path, judge: Any, cap: Any, **keywords: Any) -> Any:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "answers", "cap"), [("gpt-4.1-nano", "o1-pro", 2.0), ("gpt-4o-mini", "gpt-4o", 0.2)])
 @pytest.mark.parametrize("says_usage", [True, False])
 def test_a_dearer_model_that_answers_passes_the_cap_by_the_first_calls_alone(
@@ -83,6 +84,7 @@ def test_a_dearer_model_that_answers_passes_the_cap_by_the_first_calls_alone(
     assert billing.usd == billed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("says_usage", [True, False])
 def test_a_price_of_zero_is_that_of_the_model_asked_alone(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says_usage: bool
@@ -94,6 +96,7 @@ def test_a_price_of_zero_is_that_of_the_model_asked_alone(
     assert billing.calls <= 2
 
 
+@pytest.mark.slow
 def test_a_dearer_model_that_comes_in_the_middle_is_counted_from_its_first_reply(
     service: Service, tmp_path: Path
 ) -> None:
@@ -104,6 +107,7 @@ def test_a_dearer_model_that_comes_in_the_middle_is_counted_from_its_first_reply
     assert dear.calls <= AT_ONCE
 
 
+@pytest.mark.slow
 def test_a_dearer_model_behind_langchain_or_an_object_is_counted(service: Service, tmp_path: Path) -> None:
     from langchain_openai import ChatOpenAI
 
@@ -130,6 +134,7 @@ class Bot:
         return {"answer": "隔離します。", "contexts": ["隔離する。"], "cost_usd": cost_usd}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concurrency", [None, 16])
 @pytest.mark.parametrize("fails", [False, True])
 def test_an_own_assistant_that_says_what_it_costs_keeps_to_the_cap(
@@ -143,6 +148,7 @@ def test_an_own_assistant_that_says_what_it_costs_keeps_to_the_cap(
         assert bot.billed == 3.0
 
 
+@pytest.mark.slow
 def test_an_own_assistant_that_becomes_dearer_passes_the_cap_by_the_calls_in_flight_alone(tmp_path: Path) -> None:
     bot = Bot(*[0.01] * 10, 1.0)
     own = Assistant(bot, name="bot", version="1", concurrency=4)
@@ -158,6 +164,7 @@ def test_what_stored_answers_have_cost_is_not_what_this_run_costs(tmp_path: Path
     assert run.run.most_usd == 0.0
 
 
+@pytest.mark.slow
 def test_a_gateways_timeout_counts_as_a_call_that_may_have_been_billed(service: Service, tmp_path: Path) -> None:
     service.default = error(504, "upstream timed out")
     with pytest.raises(SocJudgeError):
@@ -173,6 +180,7 @@ def test_a_gateways_timeout_counts_as_a_call_that_may_have_been_billed(service: 
     assert most is not None and len(service.requests) <= 0.1 / most + 1
 
 
+@pytest.mark.slow
 def test_kills_with_calls_in_flight_do_not_pass_the_cap(service: Service, tmp_path: Path) -> None:
     """Each call is billed when it comes, and the process is killed while some are in flight."""
     billing = Billing("gpt-4o", says_usage=True)
@@ -204,6 +212,7 @@ def test_kills_with_calls_in_flight_do_not_pass_the_cap(service: Service, tmp_pa
     assert left.spent_usd <= cap
 
 
+@pytest.mark.slow
 def test_what_was_in_flight_is_taken_back_when_it_ends(service: Service, tmp_path: Path) -> None:
     """A call that ended counts what it cost, in the journal too, and without a cap none is noted before it ends."""
     service.default = lambda request: (

@@ -713,6 +713,7 @@ def test_a_run_that_is_taken_up_keeps_its_line_and_says_so(
     assert any(re.search(rf"\b{there:g}\b|\b{100 * there:g} ?%", line) for line in told)  # the one that counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", ["embedded_judge", "embedded_assistant"])
 def test_another_version_of_an_embedded_model_makes_another_run_and_is_named(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, made: str

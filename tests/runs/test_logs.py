@@ -133,6 +133,7 @@ PLACES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.sampled_from(PLACES), json_values)
 def test_whatever_stands_in_a_place_the_log_loads_fully_or_is_refused(place: str, value: Any) -> None:
     try:
@@ -234,6 +235,7 @@ def test_lone_surrogates_are_written_as_replacement_characters(tmp_path: Path) -
     assert evaluation.scores == run.results[0].evaluation.scores
 
 
+@pytest.mark.slow
 @given(st.text(st.characters(), max_size=20))
 def test_any_text_can_be_written_and_read(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     run = one_run(raw_text=text)

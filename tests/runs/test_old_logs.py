@@ -123,6 +123,7 @@ def test_an_old_log_is_a_run_with_the_verdict_that_it_supports(old: Old, tmp_pat
     assert [(r.question.id, dict(r.evaluation.scores), r.answer.answer) for r in run.results] == rows
 
 
+@pytest.mark.slow
 def test_a_folder_of_old_logs_gives_frames_with_these_verdicts(tmp_path: Path) -> None:
     names = [unpacked(old, tmp_path, number).name for number, old in enumerate(LOGS, start=1)]
     runs = load_runs(tmp_path).set_index("log").loc[names]

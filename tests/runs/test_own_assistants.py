@@ -63,6 +63,7 @@ def test_a_function_is_judged_under_its_own_name(judge: Service, tmp_path: Path)
     assert "隔離します[出典: 資料1]" in judge.requests[0]["messages"][0]["content"]
 
 
+@pytest.mark.slow
 def test_two_assistants_of_equal_answers_are_told_apart(judge: Service, tmp_path: Path) -> None:
     runs = [run(bot, tmp_path / str(i)) for i, bot in enumerate((bot_1, bot_2))]
     frames = [sj.load_runs(tmp_path / str(i)) for i in range(2)]

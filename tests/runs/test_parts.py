@@ -55,6 +55,7 @@ def test_the_whole_run_has_its_verdict_again(stopped: EvaluationRun, tmp_path: P
     assert load_run(run.log_path or "") == run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("only_failed", [True, False])
 def test_a_part_that_is_judged_again_stays_a_part(only_failed: bool, torn: EvaluationRun, tmp_path: Path) -> None:
     some = replace(torn, results=torn.results[:4])

@@ -100,6 +100,7 @@ def test_a_log_that_says_it_is_the_run_and_is_of_another_does_not_finish_it(aske
     assert (evaluate(tmp_path).run.judge_model, len(asked.requests)) == ("gpt-4o-mini", 4)
 
 
+@pytest.mark.slow
 def test_a_trial_costs_what_both_prompts_cost(asked: Service, tmp_path: Path) -> None:
     run = evaluate(tmp_path)
     text = sj.load_prompt("guide-1").text + "厳しく。"
@@ -122,6 +123,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_first_line_is_told_before_anything_is_paid_again(
     asked: Service, tmp_path: Path, damage: str

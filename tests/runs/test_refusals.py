@@ -71,6 +71,7 @@ def test_a_resume_with_refused_questions_finishes_and_asks_them_last(service: Se
     assert order == [*range(13, 21), 2, 4, 6]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "refusal",
     [
@@ -143,6 +144,7 @@ def test_a_set_up_that_only_has_such_a_word_in_its_name_is_no_refusal(
     assert len(service.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_block_of_dangerous_questions_that_the_filter_refuses_is_no_outage(service: Service, tmp_path: Path) -> None:
     questions = load_eval_dataset(constants.EVAL_DIR / "eval_dataset_extended.json")
     dangerous = [question for question in questions if question.category == "危険操作系"][:12]
@@ -242,6 +244,7 @@ def test_an_untold_400_for_everything_costs_one_call_at_each_start(service: Serv
     assert unfinished_runs(tmp_path / "logs") == []
 
 
+@pytest.mark.slow
 def test_an_untold_400_after_something_was_answered_is_a_row(service: Service, tmp_path: Path) -> None:
     """No list of words knows how each service refuses: what has answered others is not set up wrong."""
     service.default = refusing({8}, UNTOLD)

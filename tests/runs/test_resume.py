@@ -131,6 +131,7 @@ def test_what_could_not_be_read_is_told_beside_what_is_safe(
     assert (unfinished.done, unfinished.unread) == (2, 2)
 
 
+@pytest.mark.slow
 def test_langchain_objects_of_one_name_do_not_take_up_each_others_run(
     service: Service, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:

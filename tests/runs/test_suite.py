@@ -165,6 +165,7 @@ def test_what_stands_below_the_specifications_summary_follows_the_language_and_t
     )
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=30), st.randoms(use_true_random=False))
 def test_the_order_of_questions_does_not_matter(scores: list[float], random: Any) -> None:
     rows = [result(i, score) for i, score in enumerate(scores)]
@@ -177,6 +178,7 @@ def test_the_order_of_questions_does_not_matter(scores: list[float], random: Any
 # -- a run
 
 
+@pytest.mark.slow
 def test_a_hosted_run_answers_judges_and_logs_every_question(
     service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
@@ -197,6 +199,7 @@ def test_a_hosted_run_answers_judges_and_logs_every_question(
     assert load_run(run.log_path) == run
 
 
+@pytest.mark.slow
 def test_repeats_are_real_calls(
     service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
@@ -269,6 +272,7 @@ def test_an_unreachable_service_stops_the_run_at_the_first_question(
     assert len(service.requests) == 5
 
 
+@pytest.mark.slow
 def test_a_quota_used_up_midway_keeps_what_was_paid_for(
     service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
@@ -281,6 +285,7 @@ def test_a_quota_used_up_midway_keeps_what_was_paid_for(
     assert [r.evaluation.status for r in load_run(unfinished.path).results] == ["ok"] * 3
 
 
+@pytest.mark.slow
 def test_a_judge_that_fails_keeps_the_answer_that_was_paid_for(
     service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
@@ -297,6 +302,7 @@ def test_a_judge_that_fails_keeps_the_answer_that_was_paid_for(
     assert (len(service.requests), service.judge_calls, run.run.assistant_usage.calls) == (1, 1, 2)
 
 
+@pytest.mark.slow
 def test_an_outage_in_the_middle_is_never_a_verdict(
     service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
@@ -422,6 +428,7 @@ def test_output_tokens_are_a_setting_of_the_call_and_of_the_environment(
         run_suite(questions[:1], tmp_path, answers=answers)
 
 
+@pytest.mark.slow
 def test_a_refused_question_does_not_stop_the_others(
     service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
@@ -432,6 +439,7 @@ def test_a_refused_question_does_not_stop_the_others(
     assert "filtered" in run.results[0].evaluation.error
 
 
+@pytest.mark.slow
 def test_a_failing_callback_loses_nothing(
     service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
@@ -445,6 +453,7 @@ def test_a_failing_callback_loses_nothing(
     assert unfinished.done == service.judge_calls >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [1, 2])
 def test_a_bug_in_one_row_costs_the_others_nothing_and_is_named_with_its_place(
     service: Service,
@@ -526,6 +535,7 @@ def test_rejudge_uses_the_same_answers_and_says_where_they_come_from(
 # -- bad input and bad disks
 
 
+@pytest.mark.slow
 def test_arguments_that_make_no_sense_are_refused(questions: list[EvalQuestion], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no questions"):
         run_suite([], tmp_path, assistant_model="offline", judge_model="offline")
@@ -655,6 +665,7 @@ def test_six_zeros_without_a_reason_in_an_old_log_are_suspect(tmp_path: Path) ->
 json_text = st.text(st.characters(blacklist_categories=["Cs"]), max_size=30)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(json_text, json_text, st.integers(0, 100)), min_size=1, max_size=4))
 def test_what_is_saved_is_what_is_loaded(rows: list[tuple[str, str, int]]) -> None:
     results = tuple(

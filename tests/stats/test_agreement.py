@@ -94,6 +94,7 @@ def test_cohens_kappa_of_three_people_and_two_judges_is_that_of_sklearn() -> Non
     assert fleiss_kappa(rows[["annotator1", "annotator2", "annotator3"]]) == pytest.approx(0.7715692773936926)
 
 
+@pytest.mark.slow
 def test_kappa_of_a_judge_with_itself_is_the_one_that_llmbar_published() -> None:
     published = pd.read_json(OTHERS / "llmbar_published.jsonl", lines=True)
     decisions = pd.read_csv(OTHERS / "llmbar_judgements.csv.gz")
@@ -136,6 +137,7 @@ def test_accuracy_and_agreement_of_real_judges_are_those_that_llmbar_published()
     assert checked > 20
 
 
+@pytest.mark.slow
 def test_people_beside_a_judge_agree_as_sklearn_says() -> None:
     rows = pd.read_json(OTHERS / "pandalm.jsonl", lines=True)
     # The first answer wins: 100 points; a tie: 50; the second wins: 0. Passing is winning.
@@ -186,6 +188,7 @@ def test_coefficients_without_anything_to_compare_are_missing() -> None:
     assert math.isnan(fleiss_kappa([[1, 1], [1, 1]]))
 
 
+@pytest.mark.slow
 @given(ratings)
 def test_coefficients_do_not_depend_on_the_order_of_raters_or_the_zero_of_the_scale(x: np.ndarray) -> None:
     for statistic in (krippendorff_alpha, icc_agreement):
@@ -332,6 +335,7 @@ def test_limits_of_agreement_hold_for_the_next_difference_however_few_there_are(
         assert held.mean() == pytest.approx(0.95, abs=0.006) and usual.mean() < held.mean()  # usual: 85 % of 5
 
 
+@pytest.mark.slow
 def test_each_judges_verdicts_are_by_its_own_line() -> None:
     frame = judges_frame(a=[75] * 9 + [60], b=[75] * 9 + [60])
     frame = frame.assign(pass_threshold=frame["judge_model"].map({"a": 70.0, "b": 90.0}).astype(float))

@@ -78,6 +78,7 @@ def test_the_interval_leaves_out_whole_questions() -> None:
     assert doubled["slope_high"] - doubled["slope_low"] == pytest.approx(once["slope_high"] - once["slope_low"])
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(-9, 9)), min_size=8, max_size=12), st.permutations(range(8)))
 def test_the_bridge_is_the_same_both_ways_and_in_any_order(pairs: list[tuple[int, int]], order: list[int]) -> None:

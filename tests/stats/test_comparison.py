@@ -87,6 +87,7 @@ def test_the_same_marks_twice_are_no_difference() -> None:
     assert row["conclusion"] == "10問すべて、どの観点も同じ点で、合格は8問のままです。" and not row["note"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_japanese")
 def test_the_note_warns_where_nearly_all_differences_are_the_same() -> None:
     most, half = (
@@ -141,6 +142,7 @@ def test_answers_that_only_one_judged_are_left_out_and_counted() -> None:
     assert "片方だけが採点した回答 2 件は除外" in row["note"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_japanese")
 def test_prompts_and_runs_can_be_compared_too() -> None:
     parts = [judged("j", q, mark, prompt_id="p1", run_id="r1") for q, mark in enumerate(OLD)]
@@ -210,6 +212,7 @@ def test_a_mean_of_sixths_that_is_seventy_passes() -> None:
     assert verdict_flips(judges_frame(a=[sixths, 50], b=[70, 50]), baseline="a").empty
 
 
+@pytest.mark.slow
 def test_real_judges_are_compared_as_scipy_compares_them() -> None:
     marks = six_judges()
     found = compare_judges(one_criterion(marks), baseline="gpt-4.1-2025-04-14")
@@ -247,6 +250,7 @@ def test_swapping_the_baseline_mirrors_the_table_and_order_does_not_matter(
     assert overall(compare_judges(shuffled, baseline="a"))["p_value"] == there["p_value"]
 
 
+@pytest.mark.slow
 def test_the_same_points_more_for_both_judges_change_nothing() -> None:
     a, b = np.array(OLD) - 50, np.array(NEW) - 50
     columns = ["mean_difference", "ci_low", "ci_high", "p_value", "detectable_difference", "rank_agreement"]

@@ -93,6 +93,7 @@ def test_the_interval_holds_the_estimate_lies_on_the_scale_and_is_never_much_wid
     assert found.high - found.low <= 1.25 * (found.labels_high - found.labels_low) + 1e-9
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1000), st.randoms(use_true_random=False))
 def test_the_order_of_labels_does_not_matter(seed: int, random: object) -> None:
     labels, judged, everything = drawn(seed)
@@ -229,6 +230,7 @@ def test_a_mean_from_few_labels_that_are_mostly_one_mark_says_what_they_do_not_s
     assert "one score" not in note(60, 80)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["random", "highest", "lowest", "nearest the line"])
 def test_labels_that_were_not_drawn_at_random_are_noticed(choice: str) -> None:
     told = {"mean": 0, "rate": 0}

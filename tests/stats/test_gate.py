@@ -229,6 +229,7 @@ def test_the_verdict_of_the_log_and_what_is_said_of_it_never_contradict_each_oth
     assert row["verdict"] != ("不合格" if passes else "合格")
 
 
+@pytest.mark.slow
 def test_a_verdict_of_few_equal_repeats_is_seldom_firm_and_wrong() -> None:
     """Points in steps of ten with a noise of four: repeats are often equal, and their noise is not zero."""
     rng = np.random.default_rng(0)

@@ -38,6 +38,7 @@ def test_the_shift_and_the_limits_of_a_second_score_on_paper() -> None:
     assert of(labels)["n"] == 4
 
 
+@pytest.mark.slow
 def test_nobody_is_compared_with_somebody_else() -> None:
     steady, unsteady = (
         twice([80, 60, 40, 90], [80, 60, 40, 90]),

@@ -230,6 +230,7 @@ def test_a_sampled_p_is_never_zero_and_repeats_with_its_seed() -> None:
     assert math.isnan(sign_flip_p([]))
 
 
+@pytest.mark.slow
 @given(differences, st.randoms(use_true_random=False))
 def test_p_does_not_depend_on_order_direction_or_unit(d: list[float], shuffler: object) -> None:
     p = sign_flip_p(d)
@@ -250,6 +251,7 @@ def test_holm_is_the_step_down_method() -> None:
     assert math.isnan(holm_adjust([0.03, np.nan])[1])
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0.0001, 1), min_size=1, max_size=8))
 def test_holm_keeps_the_order_and_lies_between_raw_and_bonferroni(p: list[float]) -> None:
     adjusted = holm_adjust(p)
@@ -472,6 +474,7 @@ def disasters(values: list[float]) -> str:
     return str(summarise_scores(frame)["note"].iloc[0])
 
 
+@pytest.mark.slow
 def test_a_mean_of_few_good_answers_tells_that_it_may_miss_a_rare_disaster() -> None:
     rng, told, held, shown = np.random.default_rng(0), [], [], []
     for _ in range(60):

@@ -56,6 +56,7 @@ def verdicts(people: np.ndarray, judge: np.ndarray) -> list[str]:
     return judge_trust(*frames(people, judge))["verdict"].tolist()
 
 
+@pytest.mark.slow
 def test_a_judge_near_people_is_trusted_and_one_with_a_bias_under_conditions() -> None:
     people, judge = people_and_judge()
     assert verdicts(people, judge) == ["信頼できる"] * 6
@@ -65,6 +66,7 @@ def test_a_judge_near_people_is_trusted_and_one_with_a_bias_under_conditions() -
     assert verdicts(people, judge)[2] == "信頼できない"
 
 
+@pytest.mark.slow
 def test_the_word_is_the_same_in_both_languages_and_the_note_is_not() -> None:
     people, judge = people_and_judge()
     judge[:, 0] += 30
@@ -80,6 +82,7 @@ def test_the_word_is_the_same_in_both_languages_and_the_note_is_not() -> None:
     assert again["note"].startswith(f"40問で、人から平均{row['bias']:+.1f}点離れています")
 
 
+@pytest.mark.slow
 def test_a_judge_that_is_blind_to_a_criterion_is_not_trusted() -> None:
     people, judge = people_and_judge()
     judge[:, 4] = 130 - judge[:, 4]
@@ -115,6 +118,7 @@ def wide_judge(questions: int, bias: float, seed: int) -> tuple[np.ndarray, np.n
     return people, people + bias + 20 * rng.standard_normal((questions, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_japanese")
 def test_it_says_between_how_many_labels_more_would_decide() -> None:
     open_rows = [judge_trust(*one_criterion(*wide_judge(24, 4.0, seed))).iloc[0] for seed in range(12)]
@@ -153,6 +157,7 @@ def test_a_judge_near_a_limit_is_told_that_perhaps_no_number_of_labels_decides()
     assert sum(endless) >= 14  # an 80 % interval of a gap of 0 holds 0
 
 
+@pytest.mark.slow
 def test_nothing_more_is_needed_where_it_is_said_or_cannot_be_told() -> None:
     people, judge = people_and_judge()
     assert judge_trust(*frames(people, judge))[["more_low", "more_high"]].isna().all(axis=None)
