@@ -196,6 +196,9 @@ def keep_free(model: str) -> None:
 
     from .base.atomic_files import append_line
 
+    if model in open_project().prices:
+        return  # said in another panel since this one asked; a table that stands twice would break the file
+
     path = constants.PROJECT_DIR / constants.PROJECT_MARK
     append_line(path, f"\n[{PRICES}.{json.dumps(model, ensure_ascii=False)}]\ninput = 0\noutput = 0".encode())
 

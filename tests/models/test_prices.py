@@ -15,6 +15,7 @@ import socjudge as sj
 from socjudge import constants
 from socjudge.models.opening import open_model
 from socjudge.models.prices import price_usd
+from socjudge.settings import keep_free
 
 pytestmark = pytest.mark.usefixtures("real_addresses")
 QUESTIONS = [sj.EvalQuestion(n, "正常系", f"質問{n}です", ("端末の隔離",)) for n in range(2)]
@@ -78,6 +79,14 @@ def test_what_is_free_at_one_address_is_that_model_there(tmp_path: Path, monkeyp
     assert price_usd("gpt-4o", 1e6, 1e6, here, by_anyone=True) == price_usd("llama3:8b", 1e6, 1e6, here) == 0
     assert price_usd("gpt-4o", 1e6, 1e6, there) is price_usd("gpt-4o-mini", 1e6, 1e6, here) is None
     assert price_usd("gpt-4o", 1e6, 1e6, "api.openai.com") == 12.5
+
+
+def test_a_price_that_is_there_is_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_prices(tmp_path, monkeypatch, {"sold": (1, 1)})
+    for model in ("free@http://localhost:4000/v1", "free@http://localhost:4000/v1", "sold"):
+        keep_free(model)  # as two panels do that asked at the same time
+    assert sj.open_project().prices["free@http://localhost:4000/v1"] == {"input": 0, "output": 0}
+    assert price_usd("sold", 1e6, 0) == 1
 
 
 class Terminal(io.StringIO):
