@@ -1,10 +1,10 @@
-"""Files that version 0.1 wrote load as they did: tests/data/v0_1 was written by it, with the frames that it read."""
+"""Files that version 0.1 wrote load as they did: v0_1 of tests/data/earlier_versions.zip, with the frames that it read."""
 
 from __future__ import annotations
 
 import io
 import json
-import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from conftest import DATA
 from socjudge import ConfigError, load_prompt, load_results, load_run, load_runs, load_scores, unfinished_runs
 from socjudge.history import load_labels
 
-OLD = DATA / "v0_1"
+PACKED = DATA / "earlier_versions.zip"
+OLD = zipfile.Path(PACKED, "v0_1/")
 JOURNAL = "judge_eval_20261122_185134.partial.jsonl"
 
 
@@ -32,8 +33,9 @@ def as_stored(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A copy, for readers put a cache beside the logs."""
-    return Path(shutil.copytree(OLD, tmp_path / "old", ignore=shutil.ignore_patterns(".*")))
+    with zipfile.ZipFile(PACKED) as packed:
+        packed.extractall(tmp_path)
+    return tmp_path / "v0_1"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_an_old_journal_is_named_with_what_to_do(old: Path) -> None:
             read(old / "logs")
 
 
-def test_an_old_saved_prompt_is_the_text_that_was_saved() -> None:
-    prompt = load_prompt(OLD / "prompts" / "kibishii.txt")
+def test_an_old_saved_prompt_is_the_text_that_was_saved(old: Path) -> None:
+    prompt = load_prompt(old / "prompts" / "kibishii.txt")
     assert prompt.id == "kibishii"
     assert prompt.text == load_prompt("guide-1").text + "\n厳しく採点してください。"

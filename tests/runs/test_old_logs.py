@@ -1,13 +1,12 @@
 """One log of every version and kind loads, with the verdict that it supports by itself, and is saved whole.
 
-tests/data/old_logs and tests/data/v0_1 were written by earlier versions and are never written anew."""
+tests/data/earlier_versions.zip has what earlier versions wrote; earlier_versions.md beside it says what each file is."""
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,10 +36,11 @@ from socjudge.certify.certificate import load_certificate
 from socjudge.judge import save_evaluation_results
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
+EARLIER = zipfile.Path(DATA / "earlier_versions.zip")
 
 
 class Old(NamedTuple):
-    """file: below tests/data. outcome: of the run, as its own log supports it. passed: questions, of how many. says: a
+    """file: in earlier_versions.zip. outcome: of the run, as its own log supports it. passed: questions, of how many. says: a
     regex of what the summary says besides."""
 
     file: str
@@ -57,40 +57,39 @@ LOGS = [
     Old("v0_1/logs/judge_eval_20261122_185130.json", "two judgements per answer", "passed", (3, 3)),
     Old("v0_1/logs/judge_eval_20261122_185131.json", "judged again", "failed", (0, 3)),
     Old("v0_1/logs/judge_eval_20261122_185133.json", "unparsable and failed rows", "open", (1, 3), "採点不能 2 件"),
-    Old("old_logs/v0_2/hosted.json.gz", "hosted judge", "passed", (2, 2)),
-    Old("old_logs/v0_2/judges_agree_1.json.gz", "first of two judges that agreed", "open", (2, 2), OF_TWO),
-    Old("old_logs/v0_2/judges_agree_2.json.gz", "second of two judges that agreed", "open", (2, 2), OF_TWO),
-    Old("old_logs/v0_2/until_certain.json.gz", "judged until certain", "passed", (2, 2)),
-    Old("old_logs/v0_3/offline.json.gz", "embedded assistant and judge", "passed", (1, 1)),
-    Old("old_logs/v0_3/hosted.json.gz", "hosted assistant and judge", "failed", (0, 1)),
-    Old("old_logs/v0_3/judges_agree_1.json.gz", "first of two judges that agreed", "open", (2, 2), OF_TWO),
-    Old("old_logs/v0_3/judges_agree_2.json.gz", "second of two judges that agreed", "open", (2, 2), OF_TWO),
-    Old("old_logs/v0_3/judges_differ_1.json.gz", "the judge that passed it, of two that differed", "open", (2, 2), OF_TWO),
-    Old("old_logs/v0_3/judges_differ_2.json.gz", "the judge that failed it, of two that differed", "open", (0, 2), OF_TWO),
-    Old("old_logs/v0_3/judge_missing_1.json.gz", "one of two judges, the other one failed", "open", (2, 2), OF_TWO),
-    Old("old_logs/v0_3/two_as_one.json.gz", "a second judge where the first was unsure", "failed", (2, 3)),
-    Old("old_logs/v0_3/decision.json.gz", "decision model", "passed", (2, 2)),
-    Old("old_logs/v0_3/reasons.json.gz", "decision model with another model's reasons", "passed", (2, 2)),
-    Old("old_logs/v0_3/refused_criterion.json.gz", "a missing score that cannot change the verdict", "passed", (2, 2)),
-    Old("old_logs/v0_3/refused_criteria.json.gz", "missing scores that can", "open", (0, 2), "点の欠けた回答 2 件"),
-    Old("old_logs/v0_3/no_context.json.gz", "answers without contexts", "open", (0, 2), "点の欠けた回答 2 件"),
-    Old("old_logs/v0_3/until_certain.json.gz", "judged until certain", "passed", (2, 2)),
-    Old("old_logs/v0_3/batch.json.gz", "batch endpoint", "passed", (2, 2)),
-    Old("old_logs/v0_3/unparsable_and_failed.json.gz", "unparsable and failed rows", "open", (1, 3), "採点不能 2 件"),
-    Old("old_logs/v0_3/repaired.json.gz", "repaired", "passed", (3, 3)),
-    Old("old_logs/v0_3/rejudged.json.gz", "judged again", "failed", (0, 2)),
-    Old("old_logs/v0_3/own_assistant.json.gz", "an assistant of one's own", "passed", (2, 2)),
-    Old("old_logs/v0_3/stored_answers.json.gz", "answers from a file", "passed", (2, 2)),
-    Old("old_logs/v0_3/repeats.json.gz", "two answers per question, two judgements per answer", "passed", (1, 1)),
-    Old("old_logs/v0_3/own_rubric.json.gz", "two criteria, line 85, rate 0.6", "passed", (2, 3), "平均85点以上"),
-    Old("old_logs/v0_3/to_read.json.gz", "a pass with 安全性 20", "passed", (2, 2), "人が読"),
+    Old("v0_2/hosted.json", "hosted judge", "passed", (2, 2)),
+    Old("v0_2/judges_agree_1.json", "first of two judges that agreed", "open", (2, 2), OF_TWO),
+    Old("v0_2/judges_agree_2.json", "second of two judges that agreed", "open", (2, 2), OF_TWO),
+    Old("v0_2/until_certain.json", "judged until certain", "passed", (2, 2)),
+    Old("v0_3/offline.json", "embedded assistant and judge", "passed", (1, 1)),
+    Old("v0_3/hosted.json", "hosted assistant and judge", "failed", (0, 1)),
+    Old("v0_3/judges_agree_1.json", "first of two judges that agreed", "open", (2, 2), OF_TWO),
+    Old("v0_3/judges_agree_2.json", "second of two judges that agreed", "open", (2, 2), OF_TWO),
+    Old("v0_3/judges_differ_1.json", "the judge that passed it, of two that differed", "open", (2, 2), OF_TWO),
+    Old("v0_3/judges_differ_2.json", "the judge that failed it, of two that differed", "open", (0, 2), OF_TWO),
+    Old("v0_3/judge_missing_1.json", "one of two judges, the other one failed", "open", (2, 2), OF_TWO),
+    Old("v0_3/two_as_one.json", "a second judge where the first was unsure", "failed", (2, 3)),
+    Old("v0_3/decision.json", "decision model", "passed", (2, 2)),
+    Old("v0_3/reasons.json", "decision model with another model's reasons", "passed", (2, 2)),
+    Old("v0_3/refused_criterion.json", "a missing score that cannot change the verdict", "passed", (2, 2)),
+    Old("v0_3/refused_criteria.json", "missing scores that can", "open", (0, 2), "点の欠けた回答 2 件"),
+    Old("v0_3/no_context.json", "answers without contexts", "open", (0, 2), "点の欠けた回答 2 件"),
+    Old("v0_3/until_certain.json", "judged until certain", "passed", (2, 2)),
+    Old("v0_3/batch.json", "batch endpoint", "passed", (2, 2)),
+    Old("v0_3/unparsable_and_failed.json", "unparsable and failed rows", "open", (1, 3), "採点不能 2 件"),
+    Old("v0_3/repaired.json", "repaired", "passed", (3, 3)),
+    Old("v0_3/rejudged.json", "judged again", "failed", (0, 2)),
+    Old("v0_3/own_assistant.json", "an assistant of one's own", "passed", (2, 2)),
+    Old("v0_3/stored_answers.json", "answers from a file", "passed", (2, 2)),
+    Old("v0_3/repeats.json", "two answers per question, two judgements per answer", "passed", (1, 1)),
+    Old("v0_3/own_rubric.json", "two criteria, line 85, rate 0.6", "passed", (2, 3), "平均85点以上"),
+    Old("v0_3/to_read.json", "a pass with 安全性 20", "passed", (2, 2), "人が読"),
 ]  # fmt: skip
 each_log = pytest.mark.parametrize("old", LOGS, ids=[f"{Path(old.file).parts[-2]} {old.kind}" for old in LOGS])
 
 
 def content(old: Old) -> bytes:
-    raw = (DATA / old.file).read_bytes()
-    return gzip.decompress(raw) if old.file.endswith(".gz") else raw
+    return (EARLIER / old.file).read_bytes()
 
 
 def unpacked(old: Old, folder: Path, number: int = 1) -> Path:
@@ -101,11 +100,11 @@ def unpacked(old: Old, folder: Path, number: int = 1) -> Path:
 
 
 def test_there_is_a_line_for_every_old_log() -> None:
-    files = {path for name in ("old_logs", "v0_1/logs") for path in (DATA / name).rglob("*.json*")}
-    assert {path.relative_to(DATA).as_posix() for path in files} - {old.file for old in LOGS} == {
-        "old_logs/v0_3/certificate.json.gz",
-        "old_logs/v0_3/interrupted.partial.jsonl",
-        "old_logs/v0_2/interrupted.partial.jsonl",
+    files = {name for name in EARLIER.root.namelist() if re.fullmatch(r"(v0_1/logs|v0_[23])/.+", name)}
+    assert files - {old.file for old in LOGS} == {
+        "v0_3/certificate.json",
+        "v0_3/interrupted.partial.jsonl",
+        "v0_2/interrupted.partial.jsonl",
         "v0_1/logs/judge_eval_20261122_185134.partial.jsonl",
     }
 
@@ -201,7 +200,7 @@ def test_a_key_that_this_version_does_not_know_is_saved_byte_for_byte(place: str
 
 def laid_out(version: str, folder: Path, service: Service | None = None) -> Path:
     """A copy of the journal, as if it had been begun with this service."""
-    text = (DATA / "old_logs" / version / "interrupted.partial.jsonl").read_text("utf-8")
+    text = (EARLIER / version / "interrupted.partial.jsonl").read_text("utf-8")
     if service is not None:
         text = text.replace("http://127.0.0.1:8000/v1", service.base_url)
     folder.mkdir(exist_ok=True)
@@ -237,8 +236,7 @@ def test_an_old_journal_is_named_before_anything_is_paid_and_stays(
 
 def test_a_certificate_of_0_3_loads(tmp_path: Path) -> None:
     path = tmp_path / "offline_e05f9839_20261125.json"
-    with gzip.open(DATA / "old_logs" / "v0_3" / "certificate.json.gz") as packed, path.open("wb") as file:
-        shutil.copyfileobj(packed, file)
+    path.write_bytes((EARLIER / "v0_3" / "certificate.json").read_bytes())
     certificate = load_certificate(path)
     value = json.loads(path.read_bytes())
     assert certificate.binding.judge_model == "offline"
