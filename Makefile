@@ -19,6 +19,9 @@ setup: $(READY) ## Make the virtual environment (the other commands do it by the
 # It takes a fifth of pip's time. What it cannot get from pip's index, or without pip's settings, pip gets.
 UV := $(BIN)/uv pip install --quiet --system-certs --python $(BIN)/python
 
+# Ten seconds, so that no project in which the bundled runbooks are asked has to embed them.
+EMBED := $(BIN)/python -m socjudge index --runbooks eval/runbooks --index-dir eval/runbooks_index
+
 # Everybody takes the very files that were tested, by their hashes.
 $(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -29,6 +32,7 @@ $(READY): pyproject.toml requirements.lock
 		&& $(UV) $${index:+--default-index "$$index"} --require-hashes -r requirements.lock \
 		|| PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps -e .
+	$(EMBED) >/dev/null
 	@touch $@
 
 run: $(READY) ## Evaluate the assistant on the ten questions (offline without a key) and print the verdict ## 10問でアシスタントを評価し、判定を表示する（APIキーがなければオフライン）
@@ -118,9 +122,9 @@ docs: $(READY) ## Write the page of all public names, build/api.md, from the doc
 	$(BIN)/python docs/make_api.py
 
 vectors: $(READY) ## Embed the bundled runbooks anew, after changing them ## 同梱の手順書を変えた後に、埋め込みを作り直す
-	$(BIN)/socjudge index --runbooks eval/runbooks --index-dir eval/runbooks_index
+	$(EMBED)
 
-release-check: ## Build wheel and sdist, install the wheel on its own, and do the main job there ## wheelとsdistを作り、wheelだけを入れた環境で主な機能を確かめる
+release-check: vectors ## Build wheel and sdist, install the wheel on its own, and do the main job there ## wheelとsdistを作り、wheelだけを入れた環境で主な機能を確かめる
 	@.ci/release-check $(PYTHON)
 
 # Versions with the hashes of their files, for every platform and Python that we support. What is locked keeps its version
@@ -131,4 +135,4 @@ lock: ## Write requirements.lock anew, after changing dependencies (needs uv) ##
 		--no-emit-index-url --no-emit-find-links -o requirements.lock
 
 clean: ## Remove the virtual environment, the index and caches (logs stay) ## 仮想環境・インデックス・キャッシュを消す（ログは残る）
-	rm -rf $(VENV) .fuzz .socjudge *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .fuzz .socjudge eval/runbooks_index *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

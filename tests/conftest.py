@@ -22,7 +22,7 @@ from socjudge import AssistantAnswer, EvalQuestion, build_index, constants, load
 from socjudge.embedded import judge as embedded_judge
 from socjudge.models import gate, pacing, prices
 from socjudge.runbooks import embeddings
-from socjudge.runbooks.index import RunbookIndex
+from socjudge.runbooks.index import BUNDLED_INDEX_DIR, RunbookIndex
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "tests" / "data"
@@ -43,6 +43,12 @@ SECONDS = {"browser": 12, "cluster": 4, "kernel": 6, "slow": 2}
 
 
 EVERY_CASE = "SOCJUDGE_EXAMPLES" in os.environ  # as `make fuzz` does
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Embed the bundled runbooks once, where `make setup` has not, before any worker asks for them."""
+    if not BUNDLED_INDEX_DIR.is_dir():
+        build_index(ROOT / "eval" / "runbooks", index_dir=BUNDLED_INDEX_DIR)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -26,7 +26,7 @@ from .search import RunbookIndex as RunbookIndex  # others take it from here
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
-# Vectors of the bundled runbooks, made by `make vectors`, so that a fresh clone or example project embeds nothing.
+# Vectors of the bundled runbooks, made by `make setup` and carried by the wheel: an example project embeds nothing.
 BUNDLED_INDEX_DIR = CARRIED_DIR / "eval" / "runbooks_index"
 
 _building = threading.Lock()

@@ -473,7 +473,7 @@ def test_paraphrases_find_their_passage(project_index: RunbookIndex) -> None:
     )  # 42 of 50 when written (benchmarks/assistant.md)
 
 
-def test_a_fresh_clone_embeds_nothing(project_index: RunbookIndex) -> None:
+def test_an_example_project_embeds_nothing(project_index: RunbookIndex) -> None:
     assert project_index.n_embedded == 0  # if this fails: make vectors
 
 
