@@ -23,7 +23,7 @@ import numpy as np
 
 from socjudge.constants import PROJECT_DIR, RUNBOOKS_DIR
 from socjudge.runbooks.companions import add_questions, load_synonyms
-from socjudge.runbooks.embeddings import VectorCache, _embed_query
+from socjudge.runbooks.embeddings import VectorCache, embed_query
 from socjudge.runbooks.index import BUNDLED_INDEX_DIR, known_vectors
 from socjudge.runbooks.index_files import StoredIndex
 from socjudge.runbooks.reading import Chunk, load_runbooks
@@ -79,8 +79,8 @@ def load_jglue() -> tuple[list[Chunk], list[dict[str, str]]]:
 
 def make_index(chunks: list[Chunk], synonyms: Mapping[str, Sequence[str]] | None = None) -> RunbookIndex:
     """An index that is not saved."""
-    cache = VectorCache(known=known_vectors(BUNDLED_INDEX_DIR, "use"))
-    empty = StoredIndex(tuple(chunks), np.zeros((0, 0), np.float32), "use", {}, Path(), synonyms or {})
+    cache = VectorCache(known_vectors(BUNDLED_INDEX_DIR))
+    empty = StoredIndex(tuple(chunks), np.zeros((0, 512), np.float32), {}, Path(), synonyms or {})
     return RunbookIndex(replace(empty, vectors=cache.embed(empty.texts)), cache, Path())
 
 
@@ -91,7 +91,7 @@ def rank_all(
 
     right: for each question, the texts or the sources of the passages that answer it."""
     index.search("warm up")
-    _embed_query.cache_clear()  # a second run over the same questions must embed them again
+    embed_query.cache_clear()  # a second run over the same questions must embed them again
     milliseconds: dict[str, list[float]] = {"BM25": [], "dense": []}
     ranks: dict[str, list[int]] = {}
     for question, wanted in zip(questions, right, strict=True):
@@ -109,7 +109,7 @@ def rank_all(
         orders = {
             method: [index.passages[i] for i in np.argsort(-values, kind="stable")] for method, values in scores.items()
         }
-        _embed_query.cache_clear()
+        embed_query.cache_clear()
         index._cosines.cache_clear()
         start = time.perf_counter()
         orders["**as built: and reranked**"] = index.search(question["question"], k=25)
@@ -149,7 +149,7 @@ def grow(n_passages: int) -> None:
         cloud += 0.8 * rng.standard_normal(cloud.shape).astype(np.float32)
         part[:] = cloud / np.linalg.norm(cloud, axis=1, keepdims=True)
     start_time = time.perf_counter()
-    index = RunbookIndex(StoredIndex(chunks, vectors, "use", {}, Path()), VectorCache(), Path())
+    index = RunbookIndex(StoredIndex(chunks, vectors, {}, Path()), VectorCache(), Path())
     opened = time.perf_counter() - start_time
     index.search("warm up")
     milliseconds = []

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..runbooks.bm25 import content_words
 from ..runbooks.reading import split_sentences
-from .text_model import FITTED_EMBEDDER, Numbers, load_weights, read_question, sigmoid, weigh
+from .text_model import Numbers, load_weights, read_question, sigmoid, weigh
 from .unknown_words import KATAKANA, find_unknown_words, join_words
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ Outcome = Literal["covered", "unsure", "absent"]
 WEIGHTS_PATH = Path(__file__).with_name("evidence_weights.npz")
 ABSENT = 0.5  # from this probability on, the runbooks have nothing: 根拠不足
 UNSURE = 0.3  # from this probability on (of having nothing, or only something near), the outcome is "unsure"
-COSINES = 7  # the first measures, so many, are cosine similarities
 SHORTEST_CLAUSE = 6  # characters
 LONG, MOST_SENTENCES = 3, 12
 _CLAUSE = re.compile(r"[。、！？!?\n]|(?<=\.)\s")
@@ -60,10 +59,8 @@ def rate_coverage(question: str, *, index: RunbookIndex) -> Coverage:
 
 def _rate(question: str, index: RunbookIndex) -> Coverage:
     kept = load_weights(WEIGHTS_PATH)
-    measures = measure_evidence(question, index=index)
-    if index.embedder != FITTED_EMBEDDER:
-        measures[:COSINES] = kept["centre"][:COSINES]  # another embedder's similarities have another scale
-    features = np.concatenate([read_question(question), scale_measures(measures, kept["centre"], kept["spread"])])
+    measures = scale_measures(measure_evidence(question, index=index), kept["centre"], kept["spread"])
+    features = np.concatenate([read_question(question), measures])
     absent, doubtful = (sigmoid(float(score)) for score in weigh(features, kept["weights"]) + kept["bias"])
     outcome: Outcome = "absent" if absent >= ABSENT else "unsure" if max(absent, doubtful) >= UNSURE else "covered"
     return Coverage(outcome, absent)
@@ -77,7 +74,7 @@ def scale_measures(measures: Numbers, centre: Numbers, spread: Numbers) -> Numbe
 
 def measure_evidence(question: str, *, index: RunbookIndex) -> Numbers:
     """Return 24 measures of how well an index covers the subject of a question, before `scale_measures`.
-    The first COSINES are cosine similarities of the question, or of its clauses."""
+    The first 7 are cosine similarities of the question, or of its clauses."""
     clauses = [clause for clause in _CLAUSE.split(question) if len(clause) >= SHORTEST_CLAUSE] or [question]
     whole = index.evidence(question)
     parts = [index.evidence(clause) for clause in clauses] if len(clauses) > 1 else [whole]

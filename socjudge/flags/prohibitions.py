@@ -29,7 +29,6 @@ from ..runbooks.companions import PROHIBITIONS_NAME, load_json_object
 from ..runbooks.reading import split_sentences
 from .dangers import AGAINST_RUNBOOKS
 from .text_model import (
-    FITTED_EMBEDDER,
     LONGEST,
     Numbers,
     compact,
@@ -193,9 +192,7 @@ def find_prohibitions(question: str, *, index: RunbookIndex) -> list[Prohibition
     weights = WITH_ASKS if any(rule.asks for rule in rules) else WITHOUT_ASKS
     sentences = dict.fromkeys([question, *split_sentences(question)[-MOST_SENTENCES:]])
     acts = [_act(rule) for rule in rules]
-    # An index that was built with the default embedder already has the vectors of its sentences.
-    is_kept = index.embedder == FITTED_EMBEDDER
-    vectors = index.embed(acts).astype(float) if is_kept else np.array([embed_text(act) for act in acts])
+    vectors = index.embed(acts).astype(float)
     said = _words(question)
     by_runbook: dict[str, list[float]] = {}
     for passage, score in zip(index.passages, index.mixed_scores(question), strict=True):

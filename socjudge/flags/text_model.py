@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..base.texts import encodable
+from ..runbooks.embeddings import embed_query
 
-FITTED_EMBEDDER = "use"  # the embedder with which the weights were fitted
 LETTERS = 1 << 14  # size of the hash of a text's sequences of letters
 LONGEST = 400  # letters of a question that are read
 EMBEDDED = 4_000  # characters of a question that are embedded; more would take more time and memory
@@ -85,7 +84,5 @@ def load_weights(path: Path) -> dict[str, Numbers]:
 
 
 def embed_text(text: str) -> Numbers:
-    """Return the sentence vector of a text, (512,), from FITTED_EMBEDDER, whichever embedder the index uses."""
-    from ..runbooks.embeddings import UseEmbeddings
-
-    return np.asarray(UseEmbeddings().embed_query(encodable(text[:EMBEDDED])))
+    """Return the sentence vector of a text, (512,)."""
+    return embed_query(text[:EMBEDDED]).astype(np.float64)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +18,10 @@ from ..base.messages import aside, say
 from ..constants import CARRIED_DIR
 from ..errors import ConfigError
 from .companions import MOST_NAMED, add_questions, hash_companions, load_organisation, load_synonyms
-from .embeddings import UseEmbeddings, VectorCache, Vectors, get_embedder_name, hash_text
+from .embeddings import DIMENSION, VectorCache, Vectors, hash_text
 from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
 from .reading import load_runbooks
 from .search import RunbookIndex as RunbookIndex  # others take it from here
-
-if TYPE_CHECKING:
-    from langchain_core.embeddings import Embeddings
 
 # Vectors of the bundled runbooks, made by `make setup` and carried by the wheel: an example project embeds nothing.
 BUNDLED_INDEX_DIR = CARRIED_DIR / "eval" / "runbooks_index"
@@ -70,28 +67,18 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
     was named before in this process, and otherwise RUNBOOKS_DIR. If `index_dir` is left out, it is INDEX_DIR. As long
     as the files do not change, all callers in this process get the same object.
 
-    Raises ConfigError if `build_index` does, or if the index is out of date and was made by an embedder of your own.
+    Raises ConfigError if `build_index` does.
     """
     folder = Path(constants.INDEX_DIR if index_dir is None else index_dir)
     runbooks = runbooks and _chosen(runbooks, folder)
     with _building:  # of several threads, one builds
         if (index := find_index(runbooks, index_dir=folder)) is not None:
             return index
-        embedder = UseEmbeddings.name
-        with contextlib.suppress(ConfigError):
-            kept = _load_once(folder)
-            embedder = kept.embedder
-            if runbooks is None:
-                runbooks = kept.runbooks
+        if runbooks is None:
+            with contextlib.suppress(ConfigError):
+                runbooks = _load_once(folder).runbooks
                 if not _is_inside(runbooks):
                     print(say("reading the runbooks in {folder} again", folder=runbooks), file=aside())
-        if embedder != UseEmbeddings.name:
-            raise ConfigError(
-                "{folder}: older than its runbooks, or made of others, by your embedder {embedder!r}; build it anew with "
-                "build_index(embeddings=…), or choose another folder with index_dir=",
-                folder=folder,
-                embedder=embedder,
-            )
         build_index(runbooks, index_dir=folder)
         return _load_once(folder)
 
@@ -135,20 +122,19 @@ def _load_once(index_dir: Path) -> RunbookIndex:
 
 @lru_cache(maxsize=4)
 def _load_stamped(index_dir: Path, stamp: tuple[tuple[int, ...], ...]) -> RunbookIndex:
-    return _load(index_dir, None)
+    return _load(index_dir)
 
 
 def build_index(
     runbooks: Path | str | None = None,
     *,
     index_dir: Path | str | None = None,
-    embeddings: Embeddings | None = None,
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> RunbookIndex:
     """Build the index of all runbooks under `runbooks`, and save it to `index_dir`.
 
-    The two folders are RUNBOOKS_DIR and INDEX_DIR if left out. `embeddings` is an embedder of LangChain, to be used in
-    place of the default one. `on_progress` gets the number of texts embedded so far, and of all texts to embed.
+    The two folders are RUNBOOKS_DIR and INDEX_DIR if left out. `on_progress` gets the number of texts embedded so far, and
+    of all texts to embed.
 
     Only new texts are embedded, and `index.n_embedded` is their number. The vectors of all other texts come from the
     index that is already in `index_dir`, and from the bundled vectors.
@@ -158,29 +144,25 @@ def build_index(
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
     runbooks = _chosen(constants.RUNBOOKS_DIR if runbooks is None else runbooks, index_dir)
     books = add_questions(load_runbooks(runbooks), runbooks)
-    name = get_embedder_name(embeddings)
-    known = known_vectors(BUNDLED_INDEX_DIR, name) | known_vectors(Path(index_dir), name)
-    cache = VectorCache(embeddings, known, name)
+    cache = VectorCache(known_vectors(BUNDLED_INDEX_DIR) | known_vectors(Path(index_dir)))
     files = {book.source: book.sha256 for book in books}
     chunks = tuple(chunk for book in books for chunk in book.chunks)
     synonyms = load_synonyms(runbooks)
     load_organisation(runbooks)  # report a damaged file now, not at the first question
     files |= hash_companions(runbooks)
-    stored = StoredIndex(chunks, np.zeros((0, 0), dtype=np.float32), name, files, Path(runbooks), synonyms)
+    stored = StoredIndex(chunks, np.zeros((0, DIMENSION), dtype=np.float32), files, Path(runbooks), synonyms)
     stored = replace(stored, vectors=cache.embed(stored.texts, on_progress))
     save_stored_index(stored, Path(index_dir))
     return RunbookIndex(stored, cache, Path(index_dir))
 
 
-def load_index(index_dir: Path | str | None = None, *, embeddings: Embeddings | None = None) -> RunbookIndex:
+def load_index(index_dir: Path | str | None = None) -> RunbookIndex:
     """Load the index that `build_index` saved in `index_dir` (INDEX_DIR if left out), and check its checksums.
 
-    `embeddings` is needed only if the index was built with an Embeddings object of your own. Raises ConfigError if a
-    file is missing or damaged, or if the index was built with another embedder than `embeddings`. A UserWarning names
-    the files that changed since the build.
+    Raises ConfigError if a file is missing or damaged. A UserWarning names the files that changed since the build.
     """
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
-    index = _load(Path(index_dir), embeddings)
+    index = _load(Path(index_dir))
     if index.runbooks.is_dir() and (stale := index.stale_files()):
         shown = ", ".join(stale[:MOST_NAMED]) + (" …" if len(stale) > MOST_NAMED else "")
         warnings.warn(
@@ -194,15 +176,8 @@ def load_index(index_dir: Path | str | None = None, *, embeddings: Embeddings | 
     return index
 
 
-def _load(index_dir: Path, embeddings: Embeddings | None) -> RunbookIndex:
+def _load(index_dir: Path) -> RunbookIndex:
     stored = load_stored_index(index_dir)
-    if embeddings is not None and get_embedder_name(embeddings) != stored.embedder:
-        raise ConfigError(
-            "{folder}: was built with the embedder {found!r}, not {given!r}; pass that one, or run build_index again",
-            folder=index_dir,
-            found=stored.embedder,
-            given=get_embedder_name(embeddings),
-        )
     if stored.runbooks.is_dir() and not _may_read(stored.runbooks, index_dir):
         warnings.warn(
             say(
@@ -215,17 +190,15 @@ def _load(index_dir: Path, embeddings: Embeddings | None) -> RunbookIndex:
             stacklevel=3,
         )
         stored = replace(stored, runbooks=_chosen(constants.RUNBOOKS_DIR, index_dir))
-    return RunbookIndex(stored, VectorCache(embeddings, _vectors_by_hash(stored), stored.embedder), index_dir)
+    return RunbookIndex(stored, VectorCache(_vectors_by_hash(stored)), index_dir)
 
 
-def known_vectors(index_dir: Path, embedder: str) -> dict[str, Vectors]:
-    """Return {hash of text: vector} of the index in `index_dir`, for use in a new build.
-    {} if this index cannot be read, or if another embedder than `embedder` made it."""
+def known_vectors(index_dir: Path) -> dict[str, Vectors]:
+    """Return {hash of text: vector} of the index in `index_dir`, for use in a new build; {} if it cannot be read."""
     try:
-        stored = load_stored_index(index_dir)
+        return _vectors_by_hash(load_stored_index(index_dir))
     except ConfigError:
         return {}
-    return _vectors_by_hash(stored) if stored.embedder == embedder else {}
 
 
 def _vectors_by_hash(stored: StoredIndex) -> dict[str, Vectors]:

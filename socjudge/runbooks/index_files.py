@@ -23,7 +23,7 @@ from ..base.atomic_files import make_folder, replacing
 from ..base.files import load_bytes
 from ..base.messages import explained, say
 from ..errors import ConfigError
-from .embeddings import Vectors
+from .embeddings import EMBEDDER, Vectors
 from .reading import Chunk
 
 FORMAT_VERSION = 3
@@ -37,7 +37,6 @@ class StoredIndex:
     # (rows, dimension), float32 from a build or float16 from a file: one row per passage, then per sentence, then per
     # question of a passage.
     vectors: Vectors
-    embedder: str  # its name
     files: Mapping[str, str]  # {file name: SHA-256} of the runbooks and of the JSON files beside them
     runbooks: Path  # their folder
     # {everyday word: words of the runbooks}
@@ -62,7 +61,7 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
     manifest: dict[str, Any] = {
         "format_version": FORMAT_VERSION,
         "created_at": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "embedder": stored.embedder,
+        "embedder": EMBEDDER,
         "passages": len(stored.chunks),
         "vectors": list(stored.vectors.shape),
         "runbooks": _relative(stored.runbooks, index_dir),
@@ -112,7 +111,7 @@ def load_stored_index(index_dir: Path) -> StoredIndex:
         raise _damaged(vectors_path, why)
     # Not resolved, because a link to the runbooks may point elsewhere later.
     runbooks = Path(os.path.normpath(index_dir.absolute() / manifest.runbooks))
-    stored = StoredIndex(chunks, vectors, manifest.embedder, manifest.files, runbooks, manifest.synonyms)
+    stored = StoredIndex(chunks, vectors, manifest.files, runbooks, manifest.synonyms)
     if len(vectors) != len(stored.texts):
         why = say(
             "{vectors} vectors for {texts} passages, sentences and questions",
@@ -146,6 +145,10 @@ def _load_manifest(path: Path) -> _Manifest:
             path=path,
             found=found,
             known=FORMAT_VERSION,
+        )
+    if known.embedder != EMBEDDER:
+        raise ConfigError(
+            "{path}: made by another embedder, {found}; run: socjudge index", path=path, found=known.embedder
         )
     return known
 

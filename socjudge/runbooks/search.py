@@ -23,7 +23,7 @@ from . import bm25
 from .asking import split_clauses
 from .bm25 import Bm25, tokenise
 from .companions import COMPANION_NAMES, ORGANISATION_NAME, PROHIBITIONS_NAME, hash_companions, load_organisation
-from .embeddings import UseEmbeddings, VectorCache, Vectors, hash_text
+from .embeddings import EMBEDDER, VectorCache, Vectors, embed_query, hash_text, rounded
 from .index_files import StoredIndex
 from .reading import hash_runbooks, unnumbered
 
@@ -92,12 +92,13 @@ class Evidence:
 class RunbookIndex:
     """Hold passages that can be searched. `build_index` and `load_index` return it. Several threads can use it."""
 
+    embedder = EMBEDDER  # its name, for the log of a run
+
     def __init__(self, stored: StoredIndex, cache: VectorCache, index_dir: Path) -> None:
         self.index_dir = index_dir
         # In file order, with score 0.
         self.passages = [Passage(chunk.text, chunk.source, chunk.heading) for chunk in stored.chunks]
         self.n_embedded = cache.n_embedded  # texts that the build had to embed; 0 for an index that was loaded
-        self.embedder = stored.embedder  # its name
         self.runbooks = stored.runbooks  # the folder that the passages came from
         self.synonyms = stored.synonyms  # {everyday word: words of the runbooks}
         # Files beside the runbooks are not part of the stored index. They are read once, for the life of this object.
@@ -128,15 +129,12 @@ class RunbookIndex:
         return len(self.passages)
 
     def __repr__(self) -> str:
-        return f"<RunbookIndex: {len(self)} passages of {self._n_files} runbooks, embedder {self.embedder!r}>"
+        return f"<RunbookIndex: {len(self)} passages of {self._n_files} runbooks>"
 
     def _repr_html_(self) -> str:
         facts = {
             say("Runbooks"): say("{count} ({path})", count=self._n_files, path=shown_path(self.runbooks)),
             say("Passages"): say("{count:,} passages", count=len(self)),
-            say("Embedder"): say("the bundled one (use, no cost)")
-            if self.embedder == UseEmbeddings.name
-            else self.embedder,
             say("Kept in"): shown_path(self.index_dir),
         }
         return facts_html(say("Runbook index"), facts)
@@ -163,7 +161,7 @@ class RunbookIndex:
         It is the same on every machine."""
         stored = self._stored
         chunks = [asdict(chunk) for chunk in stored.chunks]
-        content: list[Any] = [chunks, stored.embedder, PARAMETERS, dict(stored.synonyms)]
+        content: list[Any] = [chunks, EMBEDDER, PARAMETERS, dict(stored.synonyms)]
         content += [self._read_live] if self._read_live else []
         return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode("utf-8")).hexdigest()
 
@@ -252,7 +250,7 @@ class RunbookIndex:
         return Evidence(match.ratio, float(said.max()), match.unknown, float(asked.max()) if len(asked) else None)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return the unit vectors of texts from the index's embedder, as (len(texts), dimension) float32.
+        """Return the unit vectors of texts, as (len(texts), 512) float32.
         Each distinct text is embedded once per index object, and none that was embedded for the index."""
         return self._cache.embed(texts)
 
@@ -269,7 +267,7 @@ class RunbookIndex:
 
     def _compare(self, query: str) -> Vectors:
         """Callers must not change the array, because it is cached."""
-        found, order = self._faiss.search(self._cache.embed_query(query)[None, :], self._faiss.ntotal)
+        found, order = self._faiss.search(rounded(embed_query(query))[None, :], self._faiss.ntotal)
         cosines = np.zeros(self._faiss.ntotal, dtype=np.float32)
         cosines[order[0]] = found[0]
         return cosines

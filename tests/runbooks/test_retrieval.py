@@ -14,7 +14,6 @@ import pytest
 from conftest import DATA, OTHERS
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
 
 from socjudge import constants
@@ -24,7 +23,7 @@ from socjudge.errors import ConfigError
 from socjudge.records import Passage
 from socjudge.runbooks.bm25 import Bm25, content_words, tokenise
 from socjudge.runbooks.companions import add_questions
-from socjudge.runbooks.embeddings import UseEmbeddings, VectorCache
+from socjudge.runbooks.embeddings import VectorCache
 from socjudge.runbooks.index import build_index, load_index, open_index
 from socjudge.runbooks.reading import load_runbooks, split_sentences
 from socjudge.runbooks.search import RunbookIndex, blend_sentences, get_bm25_weight, mix_scores, rerank
@@ -62,16 +61,6 @@ def project_index(tmp_path_factory: pytest.TempPathFactory) -> RunbookIndex:
     return build_index(index_dir=tmp_path_factory.mktemp("index"))
 
 
-class LetterEmbeddings(Embeddings):
-    """Counts of the letters a-z: enough to tell texts apart, and quick."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [[float(text.count(chr(97 + i))) + 1 for i in range(26)] for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return self.embed_documents([text])[0]
-
-
 # --- building
 
 
@@ -89,14 +78,10 @@ def test_passages_are_embedded_in_batches_that_are_told(tmp_path: Path, index_di
     for n in range(70):
         (books / f"{n}.md").write_text(f"# 手順{n}\n端末 {'abc' * n} を隔離する。\n", encoding="utf-8")
     told: list[tuple[int, int]] = []
-    whole = build_index(
-        books, index_dir=index_dir, embeddings=LetterEmbeddings(), on_progress=lambda *counts: told.append(counts)
-    )
+    whole = build_index(books, index_dir=index_dir, on_progress=lambda *counts: told.append(counts))
     assert told == [(32, 140), (64, 140), (96, 140), (128, 140), (140, 140)]  # passages and their headings
     assert whole.n_embedded == 140
-    build_index(
-        books, index_dir=index_dir, embeddings=LetterEmbeddings(), on_progress=lambda *_: pytest.fail("all known")
-    )
+    build_index(books, index_dir=index_dir, on_progress=lambda *_: pytest.fail("all known"))
 
 
 def test_changed_file_embeds_only_what_changed(runbooks: Path, index_dir: Path) -> None:
@@ -139,16 +124,6 @@ def test_an_index_whose_runbooks_are_gone_is_opened_as_it_is_and_says_so(runbook
         assert open_index(index_dir=index_dir) is first
 
 
-def test_an_index_of_an_own_embedder_is_not_brought_up_to_date_unasked(runbooks: Path, index_dir: Path) -> None:
-    build_index(runbooks, index_dir=index_dir, embeddings=LetterEmbeddings())
-    assert open_index(index_dir=index_dir).embedder == "LetterEmbeddings"
-    (runbooks / "isolation.md").write_text(ISOLATION + "## 禁止事項\n初期化しない。\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"embedder 'LetterEmbeddings'.*build_index\(embeddings=…\)"):
-        open_index(index_dir=index_dir)
-    with pytest.warns(UserWarning, match=r"older than its runbooks \(isolation\.md\)"):
-        assert load_index(index_dir).embedder == "LetterEmbeddings"  # it is still there
-
-
 def test_a_damaged_index_is_replaced_by_a_build(runbooks: Path, index_dir: Path) -> None:
     build_index(runbooks, index_dir=index_dir)
     (index_dir / "manifest.json").write_text("{", encoding="utf-8")
@@ -156,20 +131,11 @@ def test_a_damaged_index_is_replaced_by_a_build(runbooks: Path, index_dir: Path)
     load_index(index_dir)
 
 
-def test_another_embedder_does_not_reuse_vectors(runbooks: Path, index_dir: Path) -> None:
-    build_index(runbooks, index_dir=index_dir)
-    index = build_index(runbooks, index_dir=index_dir, embeddings=LetterEmbeddings())
-    assert index.n_embedded > 0 and index.embed(["a"]).shape == (1, 26)
-
-
 def test_fingerprint_does_not_depend_on_place_or_time(runbooks: Path, tmp_path: Path) -> None:
     shutil.copytree(runbooks, tmp_path / "copy")
     one = build_index(runbooks, index_dir=tmp_path / "i1")
     other = build_index(tmp_path / "copy", index_dir=tmp_path / "i2")
     assert one.fingerprint == other.fingerprint
-    assert (
-        build_index(runbooks, index_dir=tmp_path / "i3", embeddings=LetterEmbeddings()).fingerprint != one.fingerprint
-    )
 
 
 def test_unwritable_place_is_a_config_error(runbooks: Path, tmp_path: Path) -> None:
@@ -179,7 +145,7 @@ def test_unwritable_place_is_a_config_error(runbooks: Path, tmp_path: Path) -> N
 
 
 def test_same_texts_share_a_vector_and_empty_lists_work() -> None:
-    cache = VectorCache(LetterEmbeddings())
+    cache = VectorCache()
     vectors = cache.embed(["abc", "abc", "xyz"])
     assert cache.n_embedded == 2 and (vectors[0] == vectors[1]).all()
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-3)
@@ -250,7 +216,14 @@ def test_a_passage_that_is_no_text_is_a_damaged_index(runbooks: Path, index_dir:
 
 @pytest.mark.parametrize(
     "part",
-    [{"embedder": None}, {"files": []}, {"runbooks": 3}, {"synonyms": {"a": 3}}, {"sha256": {"vectors.npy": None}}],
+    [
+        {"embedder": None},
+        {"embedder": "LetterEmbeddings"},
+        {"files": []},
+        {"runbooks": 3},
+        {"synonyms": {"a": 3}},
+        {"sha256": {"vectors.npy": None}},
+    ],
     ids=str,
 )
 def test_a_manifest_of_another_form_is_a_damaged_index(runbooks: Path, index_dir: Path, part: dict[str, Any]) -> None:
@@ -305,15 +278,6 @@ def test_a_moved_clone_still_finds_its_runbooks(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(constants, "PROJECT_DIR", tmp_path / "b")
     index = load_index(tmp_path / "b" / "index")
     assert index.runbooks == tmp_path / "b" / "books" and index.stale_files() == []
-
-
-def test_own_embedder_must_be_given_again(runbooks: Path, index_dir: Path) -> None:
-    build_index(runbooks, index_dir=index_dir, embeddings=LetterEmbeddings())
-    assert load_index(index_dir, embeddings=LetterEmbeddings()).search("隔離")
-    with pytest.raises(ConfigError, match="was built with the embedder 'LetterEmbeddings'"):
-        load_index(index_dir, embeddings=UseEmbeddings())
-    with pytest.raises(ConfigError, match=r"embedder 'LetterEmbeddings'; pass that one to load_index"):
-        load_index(index_dir).search("隔離")
 
 
 # --- searching

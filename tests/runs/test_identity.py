@@ -17,7 +17,6 @@ from typing import Any
 
 import openai
 import pytest
-from langchain_core.embeddings import Embeddings
 from support.run_options import with_options
 from support.service import KEY, Service, is_judge_call, judgement, serving
 
@@ -431,20 +430,6 @@ def criteria(*names: str) -> Act:
     return lambda desk: desk.constant("JUDGE_EVALUATION_CRITERIA", list(names))
 
 
-class Lettered(Embeddings):
-    """Counts letters: an embedder that takes no time."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [[1.0, *(float(text.count(letter)) for letter in "端末報告電源を切")] for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        return self.embed_documents([text])[0]
-
-
-def embed_otherwise(desk: Desk) -> None:
-    desk.index = {"embeddings": Lettered()}
-
-
 def judge_another_run_again(desk: Desk) -> None:
     """Judge the answers of another finished run, one of which reads otherwise."""
     points, desk.points = desk.points, FIRST
@@ -581,7 +566,6 @@ ANOTHER_RUN = table(
     Row("prohibitions.json", change_beside("prohibitions.json", {"malware.md": [BESIDE["prohibitions.json"]["malware.md"][0] | {"asks": ["電源ボタンを押します"]}]}), r"prohibition", answered),
     Row("questions.json", change_beside("questions.json", {"malware.md": {"初動対応": ["感染したかも"]}}), r"questions\.json|typical questions", answered),
     Row("synonyms.json", change_beside("synonyms.json", {"PC": ["端末"]}), r"synonym", answered),
-    Row("embedder", embed_otherwise, r"embed", answered),
     # answers judged again
     Row("judging again: judge prompt's text", lambda d: d.edit_prompt("plain", "あなたは", "君は"), JUDGE_PROMPT, judged_again_by_own_prompt),
     Row("judging again: order of criteria", criteria(*SIX[::-1]), r"criteri", judged_again),
