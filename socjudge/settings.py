@@ -70,10 +70,13 @@ class Project:
 
     def cost_cap(self, given: float | None = None) -> float | None:
         """Return the cost cap in US dollars: `given`, or the project's cap. None if there is none: infinity means no
-        cap. ConfigError if `given` is no cap, by the same rule as in socjudge.toml."""
-        if given is not None and (why := SETTINGS["defaults"]["max_cost_usd"].fault(given)):
-            raise ConfigError("max_cost_usd = {value} will not do: {why}", value=f"{given!r:.60}", why=why)
+        cap. ConfigError if `given` is no number or below 0."""
         cap = self.max_cost_usd if given is None else given
+        if not isinstance(cap, int | float) or isinstance(cap, bool) or not cap >= 0:  # `not`, because of nan
+            raise ConfigError(
+                "max_cost_usd = {value} will not do: write a number of US dollars, 0 or more; inf is no cap",
+                value=f"{cap!r:.60}",
+            )
         return None if cap == math.inf else cap
 
     def rows(self) -> list[tuple[str, str, str]]:
@@ -162,31 +165,29 @@ def settings_file() -> str:
             "here.\n"
             "# `socjudge settings` shows what holds, and where it comes from. No keys here: they belong into the "
             "environment."
-        ),
-        "",
+        )
     ]
     for table, keys in SETTINGS.items():
-        lines.append(f"[{table}]")
+        lines += ["", f"[{table}]"]
         for key, setting in keys.items():
             if key == "descriptions":  # it is a separate table, below the other settings of its table
-                lines += [
-                    "",
-                    f"[{table}.{key}]",
-                    f"# {say(setting.about)}",
-                    say('# "speed" = "does it say how soon to begin?"'),
-                ]
+                lines += ["", f"[{table}.{key}]", f"# {say(setting.about)}"]
+                lines.append(say('# "speed" = "does it say how soon to begin?"'))
                 continue
             value = setting.example or setting.default() or say("Runbook assistant, April")
             text = "inf" if value == math.inf else json.dumps(value, ensure_ascii=False)
             lines += [f"# {say(setting.about)}", f"# {key} = {text}"]
-        lines.append("")
-    prices = say("The price of a model that no list has, in US dollars per million tokens; 0 if it is free.")
-    lines += [
-        f"# {prices}",
-        f'# [{PRICES}."my-model"]',
-        "# input = 0.15",
-        "# output = 0.60",
-    ]
+    about = (
+        "An assistant of your own behind HTTP: where it is, what it is sent, and where its reply has the answer.",
+        "The price of a model that no list has, in US dollars per million tokens; 0 if it is free.",
+    )
+    examples = (
+        f'# [{ASSISTANTS}.bot]\n# url = "http://127.0.0.1:8000/ask"\n# body = {{ question = "{{question}}" }}\n'
+        '# answer = "answer"',
+        f'# [{PRICES}."my-model"]\n# input = 0.15\n# output = 0.60',
+    )
+    for sentence, example in zip(about, examples, strict=True):
+        lines += ["", f"# {say(sentence)}", example]
     return "\n".join(lines) + "\n"
 
 
@@ -225,16 +226,20 @@ def _make(file: Tables) -> Project:
             sources[name] = "built-in" if said == {} else "file"
             values[name] = setting.default() if said == {} else tuple(said) if isinstance(said, list) else said
             fields[f"report_{key}" if table == "report" else key] = values[name]
+    fields["categories"] = tuple(dict.fromkeys(fields["categories"]))
     rubric = {name: fields.pop(name) for name in ("criteria", "descriptions", "pass_threshold", "pass_rate")}
     if sources["rubric.judge_prompt"] == "built-in" and fields["judge_prompt"] == SPECIFIED_PROMPT:
         values["rubric.judge_prompt"] = fields["judge_prompt"] = None
-    assistants = file.get(ASSISTANTS, {})
+    folder, assistants = constants.PROJECT_DIR, file.get(ASSISTANTS, {})
     if "." in fields["answers"] and fields["answers"] not in assistants:
         # A relative file path is resolved against the project's folder, not the working directory.
-        fields["answers"] = str(constants.PROJECT_DIR / fields["answers"])
+        fields["answers"] = str(folder / fields["answers"])
+    try:
+        fields["rubric"] = Rubric(**rubric)
+    except ConfigError as error:
+        raise ConfigError(f"{folder / constants.PROJECT_MARK}, [rubric]: {error}") from None
     return Project(
-        folder=constants.PROJECT_DIR,
-        rubric=Rubric(**rubric),
+        folder=folder,
         assistants=MappingProxyType(assistants),
         prices=MappingProxyType(file.get(PRICES, {})),
         values=MappingProxyType(values),

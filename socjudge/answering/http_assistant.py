@@ -349,27 +349,3 @@ def _json(text: str, kind: str) -> Any:
 
 def _outline(reply: Any) -> str:
     return ", ".join(map(str, reply)) if isinstance(reply, Mapping) else repr(reply)
-
-
-def guess_paths(reply: Any) -> dict[str, str]:
-    """Guess where a reply has the answer and its contexts. Return {"answer": path, "contexts": path}, as far as found.
-    The answer is the longest text outside of lists. The contexts are where a list's first item has its longest text."""
-    texts: list[tuple[int, str]] = []
-    lists: list[tuple[int, str]] = []
-
-    def look(value: Any, path: str) -> None:
-        if isinstance(value, str):
-            texts.append((len(value), path or "$"))
-        elif isinstance(value, Mapping):
-            for key, inner in value.items():
-                look(inner, f"{path}.{key}" if path else str(key))
-        elif isinstance(value, list) and value and isinstance(value[0], str | Mapping):
-            first = value[0]
-            parts = {"": first} if isinstance(first, str) else {f".{key}": inner for key, inner in first.items()}
-            lists.extend((len(inner), f"{path}[*]{key}") for key, inner in parts.items() if isinstance(inner, str))
-            if path.endswith("choices"):  # a chat completion has only one choice here
-                look(first, f"{path}[0]")
-
-    look(reply, "")
-    found = {"answer": max(texts)[1]} if texts else {}
-    return found | ({"contexts": max(lists)[1]} if lists and not max(lists)[1].startswith("choices") else {})

@@ -4,105 +4,51 @@ from __future__ import annotations
 
 from .messages import say
 
+_NEAR_THE_LINE = "rejudge (docs/reference.md#judge-again-near-the-line)"
+_PROBING = "certify.probe_judge(only=…), summarise_changes (docs/certify.md)"
+_AGREEMENT = "judge_agreement, stats.judge_trust (docs/statistics.md)"
+_ANOTHER_JUDGE = "rejudge, compare_runs (docs/reference.md#another-judge)"
+_EXIT_CODES = "socjudge compare BEFORE AFTER, --summary (docs/reference.md#ci)"
+_FAILED = "socjudge rejudge --log LOG --only-failed, rejudge(run, only_failed=True)"
+_FRAMES = "to_csv, to_parquet (docs/reference.md#frames-for-other-programs)"
+_SPREADSHEET = "LabelPanel (docs/reference.md#answers-for-people-to-score-in-a-spreadsheet)"
+_DATASET = "socjudge doctor --dataset FILE (docs/reference.md#commands)"
 # Commands stand as they are typed, options with their dashes; the rest are public names and settings.
 _INSTEAD = {
-    name: sentence
-    for sentence, names in {
-        (
-            'Judge the answers near the pass line again with a second judge: docs/reference.md, "Judge again near '
-            'the line".'
-        ): ["--unsure-judge", "--reasons-from"],
-        (
-            'Have each answer judged several times with judge_repeats: docs/reference.md, "Look several times '
-            'instead of once".'
-        ): ["--until-certain"],
-        "Use plot_criterion_trend, which draws a small chart for each criterion.": ["plot_criterion_multiples"],
-        "Use stats.gate_confidence, for single questions with by='question': docs/statistics.md.": [
-            "gate_progress",
-            "gate_questions",
-        ],
-        "Use certify.probe_judge with only=, and summarise_changes: docs/certify.md.": [
-            "Probes",
-            "Injections",
-            "Anchoring",
-            "Prompts",
-            "summarise_probes",
-            "summarise_injections",
-            "summarise_anchoring",
-            "prompt_equivalence",
-            "explain_probes",
-            "probe_matrix",
-        ],
-        "Use certify.plan_certificate, which has the same arguments; its estimate is the cost: docs/certify.md.": [
-            "estimate_certificate"
-        ],
-        "Bring the answers of another tool in as a file, with --answers, or with load_answers in Python.": [
-            "socjudge import",
-            "import_results",
-        ],
-        (
-            'Compare the scores of another tool as a DataFrame: docs/reference.md, "Another tool\'s scores as a frame".'
-        ): ["socjudge check"],
-        (
-            'People score answers in LabelPanel, or in a table: docs/reference.md, "Answers for people to score in a '
-            'spreadsheet".'
-        ): ["--marks", "write_marks_sheet", "next_labels"],
-        (
-            'Write the DataFrames of load_scores and its like with to_csv or to_parquet: docs/reference.md, "Frames '
-            'for other programs".'
-        ): ["socjudge history", "export_history", "write_table", "load_table"],
-        (
-            "Use the tables of judge_agreement (with pairs=True or by='again') and stats.judge_trust: "
-            "docs/statistics.md."
-        ): ["judge_flaws", "plot_cost_agreement", "pairwise_agreement", "rater_consistency"],
-        "Compare the sets of answer_sha256 of each run_id, as notebook 03 does.": ["same_answer_runs"],
-        "Use the tables of compare_judges and verdict_flips: docs/statistics.md.": ["plot_verdict_flips"],
-        'Let the new judge rejudge a log, then compare the two: docs/reference.md, "Another judge".': [
-            "socjudge migrate-judge",
-            "plan_migration",
-            "migrate_judge",
-            "write_migration_page",
-            "bridged_trend",
-            "plot_bridged_trend",
-        ],
-        (
-            "See what changed with socjudge compare BEFORE AFTER; in CI, use the exit codes of run and --summary: "
-            "docs/reference.md#ci."
-        ): ["--junit", "--against", "--fail-on"],
-        'Write --max-cost-usd inf for no cap: docs/reference.md, "Models".': ["--no-cap"],
-        (
-            'Set SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S or SOCJUDGE_PATIENCE_S: docs/reference.md, "Settings of '
-            'the calls".'
-        ): ["--output-tokens", "--timeout-s", "--patience-s"],
-        "Run make lab, or jupyter lab --LabApp.default_url=/lab/tree/notebooks in the project's folder.": [
-            "socjudge lab"
-        ],
-        (
-            "Write the questions (JSON, CSV or Excel) in an editor, and check them with socjudge doctor --dataset "
-            'FILE: docs/reference.md, "Commands".'
-        ): ["DatasetPanel", "save_eval_dataset", "socjudge check-dataset"],
-        "Make certificates with notebook 05 or with socjudge certify: docs/certify.md.": ["CertificatePanel"],
-        "Take mvp_passed and is_open of load_runs: docs/frames.md.": ["check_verdicts"],
-        'Write questions.json yourself: docs/reference.md, "Questions of the passages".': ["--write-questions"],
-        'Copy the whole table from docs/reference.md, "An assistant behind HTTP".': ["like"],
-        (
-            'Make a live run, with socjudge run or run_evaluation_suite: docs/reference.md, "Interrupted and large '
-            'runs".'
-        ): ["socjudge batch", "batch"],
-        (
-            "Have each judge score the answers with rejudge, and compare them with compare_judges: "
-            'docs/reference.md, "Several judges under one cap".'
-        ): ["combine_judges"],
-        "Use plan_run(…).left, which has the same arguments; plan_run(…).run() starts the run.": ["estimate_run"],
-        (
-            "Use socjudge rejudge --log LOG --only-failed, or rejudge(run, only_failed=True): docs/reference.md, "
-            '"Judge again only what failed".'
-        ): ["--repair", "repair_run"],
-    }.items()
-    for name in names
+    **dict.fromkeys(["--unsure-judge", "--reasons-from"], _NEAR_THE_LINE),
+    "--until-certain": "judge_repeats (docs/reference.md#look-several-times-instead-of-once)",
+    "plot_criterion_multiples": "plot_criterion_trend",
+    **dict.fromkeys(["gate_progress", "gate_questions"], "stats.gate_confidence (docs/statistics.md)"),
+    **dict.fromkeys(["Probes", "Injections", "Anchoring", "Prompts", "prompt_equivalence", "probe_matrix"], _PROBING),
+    **dict.fromkeys(["summarise_probes", "summarise_injections", "summarise_anchoring", "explain_probes"], _PROBING),
+    "estimate_certificate": "certify.plan_certificate(…).estimate (docs/certify.md)",
+    **dict.fromkeys(["socjudge import", "import_results"], "load_answers, --answers"),
+    "socjudge check": "docs/reference.md#another-tools-scores-as-a-frame",
+    **dict.fromkeys(["--marks", "write_marks_sheet", "next_labels"], _SPREADSHEET),
+    **dict.fromkeys(["socjudge history", "export_history", "write_table", "load_table"], _FRAMES),
+    **dict.fromkeys(["judge_flaws", "plot_cost_agreement", "pairwise_agreement", "rater_consistency"], _AGREEMENT),
+    "same_answer_runs": "answer_sha256 (notebooks/03_compare_judges.ipynb)",
+    "plot_verdict_flips": "compare_judges, verdict_flips (docs/statistics.md)",
+    **dict.fromkeys(["socjudge migrate-judge", "migrate_judge", "plan_migration"], _ANOTHER_JUDGE),
+    **dict.fromkeys(["write_migration_page", "bridged_trend", "plot_bridged_trend"], _ANOTHER_JUDGE),
+    **dict.fromkeys(["--junit", "--against", "--fail-on"], _EXIT_CODES),
+    "--no-cap": "--max-cost-usd inf",
+    "--output-tokens": "SOCJUDGE_OUTPUT_TOKENS",
+    "--timeout-s": "SOCJUDGE_TIMEOUT_S",
+    "--patience-s": "SOCJUDGE_PATIENCE_S",
+    "socjudge lab": "make lab, jupyter lab --LabApp.default_url=/lab/tree/notebooks",
+    **dict.fromkeys(["DatasetPanel", "save_eval_dataset", "socjudge check-dataset"], _DATASET),
+    "CertificatePanel": "socjudge certify, notebook 05 (docs/certify.md)",
+    "check_verdicts": "mvp_passed, is_open of load_runs (docs/frames.md)",
+    "--write-questions": "questions.json (docs/reference.md#questions-of-the-passages)",
+    **dict.fromkeys(["--assistant", "like"], "docs/reference.md#an-assistant-behind-http"),
+    **dict.fromkeys(["socjudge batch", "batch"], "socjudge run, run_evaluation_suite"),
+    "combine_judges": "rejudge, compare_judges (docs/reference.md#several-judges-under-one-cap)",
+    "estimate_run": "plan_run(…).left, plan_run(…).run()",
+    **dict.fromkeys(["--repair", "repair_run"], _FAILED),
 }
 
 
 def instead_of(name: str) -> str:
     """What to do instead of a former name, as a sentence; "" for any other name."""
-    return say(_INSTEAD[name]) if name in _INSTEAD else ""
+    return say("Instead: {now}", now=_INSTEAD[name]) if name in _INSTEAD else ""

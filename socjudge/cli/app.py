@@ -100,17 +100,13 @@ _COMMANDS: dict[str, tuple[Any, str]] = {
 for _name, (_command, _about) in _COMMANDS.items():
     # Voilà takes what `app` does not know.
     _more = {"allow_extra_args": True, "ignore_unknown_options": True} if _name == "app" else None
-    app.command(_name, cls=Grouped, help=say(_about), context_settings=_more)(_command)
+    _help = say(_about)
+    # In the list of commands, typer would cut a sentence without spaces, as in Japanese, and show "...".
+    _first = re.split(r"(?<=。)|(?<=\.) |\n", _help)[0]
+    app.command(_name, cls=Grouped, help=_help, short_help=_first, context_settings=_more)(_command)
 
 # The base class of all complaints of typer about what was typed.
 _UsageError: Any = typer.BadParameter.__base__
-
-
-def _with_first_sentences(command: Any) -> Any:
-    for below in getattr(command, "commands", {}).values():
-        # In lists of commands, typer would cut a sentence without spaces, as in Japanese, and show "...".
-        below.short_help = re.split(r"(?<=。)|(?<=\.) |\n", below.help)[0]
-    return command
 
 
 def main() -> None:
@@ -120,9 +116,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # there is none under pythonw
             stream.reconfigure(errors="replace")  # a Japanese Windows pipe has no ✅
     warnings.showwarning = lambda message, *_, **__: echo(f"socjudge: {message}", err=True)
-    command = _with_first_sentences(typer.main.get_command(app))
     try:
-        sys.exit(command(prog_name="socjudge", standalone_mode=False))
+        sys.exit(app(prog_name="socjudge", standalone_mode=False))
     except _UsageError as error:
         error.show(told := io.StringIO())
         echo(told.getvalue(), nl=False, err=True)

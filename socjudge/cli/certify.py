@@ -49,7 +49,6 @@ def certify(
         bool, option("Ask nothing; only look for a valid certificate of today's judge.", "--check")
     ] = False,
     certificates: Annotated[Path | None, option("The folder of certificates; default: certificates.")] = None,
-    page: Annotated[Path | None, option("The page to write (HTML); default: beside the certificate.")] = None,
     fresh: given.Fresh = False,
     yes: given.Yes = False,
     quiet: given.Quiet = False,
@@ -72,7 +71,6 @@ def certify(
     from ..certify.certificate import load_certificate, save_certificate
     from ..certify.issue import plan_certificate
     from ..report.certificate_page import write_certificate_page
-    from ..report.page import checked_page
     from ..runs.load import load_run
 
     run = load_run(log_path(log))
@@ -81,19 +79,17 @@ def certify(
     if plan.estimate.cost_usd is None and budget is None and open_project().cost_cap() is None:
         # the price is unknown; `confirm` says so before it asks the user
         plan = plan_certificate(run, **what, size=size or 1, budget_usd=math.inf)
-    if page is not None:
-        checked_page(page)
     if not quiet:
         echo(plan.note, err=True)
     confirm(plan.estimate, plan.cost_note, yes)
     made = plan.run(logs_dir=logs_dir, progress=not quiet, options=RunOptions(fresh=fresh))
     path = save_certificate(made, certificates)
     certificate = load_certificate(path)
-    written = write_certificate_page(page or path.with_suffix(".html"), certificate)
+    page = write_certificate_page(path.with_suffix(".html"), certificate)
     tell(
         "the certificate is in {path}, its page in {page}",
         path=shown_path(path.absolute()),
-        page=shown_path(written.absolute()),
+        page=shown_path(page.absolute()),
     )
     if certificate.stopped:
         tell(

@@ -19,7 +19,6 @@ from ..base.atomic_files import refuse_links, replacing
 from ..base.extras import missing_extra
 from ..base.messages import explained, say
 from ..errors import ConfigError
-from .ask import add_assistant
 from .options import option
 from .shared import echo, tell
 
@@ -79,18 +78,7 @@ def init(
         bool,
         option("With runbooks and questions of an invented company (default), or empty.", "--example/--empty"),
     ] = True,
-    assistant: Annotated[
-        str | None,
-        option("the address of your own assistant; it is tried with one question and written into socjudge.toml"),
-    ] = None,
 ) -> None:
-    if assistant is None or not (folder / constants.PROJECT_MARK).is_file():
-        _lay_out(folder, example)
-    if assistant is not None:
-        add_assistant(folder, assistant)
-
-
-def _lay_out(folder: Path, example: bool) -> None:
     files, kept = _files(example), []
     with explained("{folder}: the project cannot be made ({reason}); check the folder and its rights", folder=folder):
         if example and (folder / "eval").is_dir() and any((folder / "eval").iterdir()):
@@ -115,15 +103,7 @@ def _lay_out(folder: Path, example: bool) -> None:
     echo(say("{folder}: an evaluation project, {count} files written", folder=folder, count=written))
     if kept:
         echo(say("Left as they were: {names}", names=", ".join(kept)))
-    if example:
-        echo(say("Next: cd {folder}, then socjudge run (README.md tells more)", folder=folder))
-    else:
-        next_step = say(
-            "Next: runbooks into eval/runbooks, questions into eval/eval_dataset.json; then cd {folder} and socjudge "
-            "run (README.md tells more)",
-            folder=folder,
-        )
-        echo(next_step)
+    echo(say("Next: cd {folder}, then socjudge run (README.md tells more)", folder=folder))
 
 
 def _files(example: bool) -> dict[str, bytes]:

@@ -308,7 +308,7 @@ def test_what_each_command_and_option_does_is_said_whole_and_in_the_language_ask
 
     code = (
         "import sys; from socjudge.cli import app; "
-        "[app._with_first_sentences(c := app.typer.main.get_command(app.app))]; "
+        "c = app.typer.main.get_command(app.app); "
         "[print(c(names.split(), prog_name='socjudge', standalone_mode=False) or '') for names in sys.argv[1:]]"
     )
     pages = [" ".join((*names, "--help")) for names in commands(typer.main.get_command(app))]

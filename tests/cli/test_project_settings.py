@@ -20,7 +20,7 @@ from socjudge import constants, settings
 from socjudge.cli.app import app
 
 BAD = "[rubric]\npass_treshold = 80\n"
-TOLD = r"socjudge.toml, line 2: there is no \[rubric\] pass_treshold; did you mean \[rubric\] pass_threshold\?"
+TOLD = r"socjudge.toml: there is no \[rubric\] pass_treshold; did you mean \[rubric\] pass_threshold\?"
 
 
 @pytest.fixture
