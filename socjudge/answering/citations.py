@@ -1,16 +1,15 @@
 """Prepare an answer for a judge: rewrite the citations of other assistants in our form, and give headings to contexts.
 
 Our form is `[出典: source > heading]`, where 出典 means "source". Citations such as `[1]`, `[^1]`, `【1†…】`, `[doc1]` and
-`(出典: 名前)`, footnotes and links are rewritten in it. Source and heading are those of the context that the citation
-names, by position or by name. If it is not certain which context is meant, the citation stays as it is, and the judge
-treats it as a citation of nothing. The stored answer is never changed. An answer of the built-in assistant is not
-rewritten at all.
+`(出典: 名前)` are rewritten in it. Source and heading are those of the context that the citation names, by position or by
+name. If it is not certain which context is meant, as beside a list of sources of the answer's own, the citation stays as
+it is. The stored answer is never changed. An answer of the built-in assistant is not rewritten at all.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
@@ -25,24 +24,18 @@ _MANY = rf"{_WORD}\d{{1,3}}(?:\s*[,、，]\s*{_WORD}\d{{1,3}})*"
 _CITING = re.compile(
     r"(?=[`\[［【(（])(?:"  # all citations begin with one of these; checking this first is twice as fast
     r"(?P<code>```.*?(?:```|\Z)|`[^`\n]+`)"
-    r"|\[(?P<label>[^\]\[\n]*)\]\((?P<target>[^()\s]+)\)"
+    r"|(?P<link>\[[^\]\[\n]*\]\([^()\s]+\))"
     rf"|(?P<marks>[\[［]\^?(?P<many>{_MANY})[\]］]|【(?P<lens>{_MANY})(?:†(?P<tail>[^】\n]*))?】)"
     r"|【\d+:\d+†(?P<file>[^】\n]+)】"
     rf"|(?P<ours>{re.sub('[?]P<[a-z]+>', '?:', CITATION.pattern)}))",
     re.IGNORECASE | re.DOTALL,
 )
-_DEFINED = re.compile(
-    r"^[ \t]*(?:[-*][ \t]+)?(?:\[\^?(?:doc)?(?P<k>\d{1,3})\][:：]?|(?P<n>\d{1,3})[.)])[ \t]+(?P<name>\S.*?)[ \t]*$"
+# A list of the answer's own, of sources or of steps: its head, or a number that begins a line of text.
+_LIST = re.compile(
+    r"^(?:[#*\s]*(?:出典|参照|参考(?:文献|資料|文書)?|引用元?|脚注|references?|sources?|citations?)[*\s]*[:：]?[*\s]*$"
+    r"|[ \t]*(?:[-*・>][ \t]*)?[\[［【]\^?(?:doc)?\d{1,3}[\]］】][:：]?[ \t]*[^\s\[［【。、,.:：])",
+    re.IGNORECASE | re.MULTILINE,
 )
-_SECTION = re.compile(
-    r"^[#*\s]*(?:出典|参照|参考(?:文献|資料|文書)?|引用元?|脚注|references?|sources?|citations?)[*\s]*[:：]?[*\s]*$",
-    re.IGNORECASE,
-)
-_SOURCE_LINE = re.compile(
-    r"^[ \t]*(?:[-*][ \t]+)?(?:出典|参照|参考|sources?)\s*[:：]\s*(?P<name>\S.*?)\s*$", re.IGNORECASE | re.MULTILINE
-)
-_LINK = re.compile(r"\[([^\]\[\n]*)\]\(([^()\s]+)\)")
-_RUN_ON = re.compile(r"[\s\[\]［］【】^\d,、。.doc]*")  # only further citation marks
 # The breaks between the parts of a context without headings. A list that continues is one part.
 _BREAK = re.compile(r"\n\s*\n(?!\s*(?:[2-9]|\d\d)[.)])")
 _TITLE = re.compile(r"\s*#{1,6}[ \t]+(\S[^\n]*?)[ \t#]*\n+(?=[^\n])")
@@ -60,14 +53,13 @@ def as_material(answer: AssistantAnswer) -> AssistantAnswer:
         return answer
     if not all(passage.source for passage in given):
         return replace(answer, context=answer.context or "\n\n".join(p.text for p in given), passages=given)
-    cites = _Cites(tuple(map(titled, given)), answer.answer)
-    passages = cites.passages
+    passages, places = _numbered(tuple(map(titled, given)), answer.answer)
     as_it_is = passages == given and (
         _HEADED.search(answer.context) or not all(p.text.strip() in answer.context for p in given)
     )
     # A text that is missing, or does not fit the passages any more, is made from the passages.
     context = answer.context if answer.context.strip() and as_it_is else format_context(passages)
-    return replace(answer, answer=cites.mapped(), context=context, passages=passages)
+    return replace(answer, answer=_in_our_form(answer.answer, passages, places), context=context, passages=passages)
 
 
 def unmeasurable(answer: AssistantAnswer) -> tuple[str, ...]:
@@ -81,7 +73,7 @@ def unmeasurable(answer: AssistantAnswer) -> tuple[str, ...]:
         for found in _CITING.finditer(answer.answer if given else ""):
             cited = cited_sources(found["ours"] or "")
             by_number = found["marks"] or all(re.fullmatch(_MANY, source, re.IGNORECASE) for source in cited)
-            if not found["code"] and not (counted and by_number and not found["target"]):
+            if not found["code"] and not (counted and by_number and not found["link"]):
                 return ("引用明示",)
     return ()
 
@@ -134,113 +126,60 @@ def _parts(context: str, marks: Sequence[re.Match[str]]) -> list[str]:
     return [context[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)]
 
 
-class _Cites:
-    """Rewrite the citations of one answer in our form, after finding the contexts that they name."""
+def _numbered(given: tuple[Passage, ...], text: str) -> tuple[tuple[Passage, ...], dict[int, str]]:
+    """Return the contexts, and their citations by the numbers by which the text cites them: none if that is not certain.
+    Contexts with the same citation then get different headings."""
+    marks = [found["marks"] for found in _CITING.finditer(text) if found["marks"]]
+    marks += [source for source in cited_sources(text) if re.fullmatch(_MANY, source, re.IGNORECASE)]
+    numbers = {int(n) for mark in marks for n in _NUMBER.findall(mark)}
+    # If they count from 0, or stand beside citations in our form, it is unknown what they count.
+    mixed = any(_is_known(source, given) for source in cited_sources(text))
+    if not numbers or 0 in numbers or mixed or _LIST.search(text):
+        return given, {}
+    names, width = [passage.citation for passage in given], len(str(len(given)))
+    given = tuple(
+        replace(p, heading=" > ".join(filter(None, [p.heading, f"抜粋{k:0{width}}"])))
+        if names.count(p.citation) > 1 else p
+        for k, p in enumerate(given, 1)
+    )  # fmt: skip
+    return given, {k: passage.citation for k, passage in enumerate(given, start=1)}
 
-    def __init__(self, given: tuple[Passage, ...], text: str) -> None:
-        self._text, self.passages = text, given
-        self._defined = self._definitions()
-        marks = [m["marks"] for m in _CITING.finditer(text) if m["marks"] and not _begins_text(m)]
-        marks += [source for source in cited_sources(text) if re.fullmatch(_MANY, source, re.IGNORECASE)]
-        numbers = {int(n) for mark in marks for n in _NUMBER.findall(mark)}
-        # If they count from 0, or stand beside citations in our form, it is unknown what they count.
-        mixed = any(_is_known(source, given) for source in cited_sources(text)) and not self._defined
-        self._by_place = bool(numbers) and 0 not in numbers and not mixed
-        self._used = numbers & self._defined.keys() if self._by_place else set()
-        names = [passage.citation for passage in given]
-        if self._by_place and len(set(names)) < len(names):
-            width = len(str(len(names)))  # contexts with the same citation get different headings
-            self.passages = tuple(
-                replace(p, heading=" > ".join(filter(None, [p.heading, f"抜粋{k:0{width}}"])))
-                if names.count(p.citation) > 1 else p
-                for k, p in enumerate(given, 1)
-            )  # fmt: skip
 
-    def mapped(self) -> str:
-        """Return the answer's text with citations in our form, wherever it is certain which context is cited.
-        An entry of a list of sources at its end is removed when all citations of its number were rewritten."""
-        lines = [line for line in self._text.split("\n") if not self._is_spent(line)]
-        if len(lines) < self._text.count("\n") + 1:
-            while lines and (not lines[-1].strip() or _SECTION.match(lines[-1])):
-                lines.pop()
-        body = _CITING.sub(self._one, "\n".join(lines))
-        return "\n".join(map(self._source_line, body.split("\n")))
+def _in_our_form(text: str, passages: Sequence[Passage], places: Mapping[int, str]) -> str:
+    def by_number(numbers: str) -> str:
+        named = [places.get(int(n), "") for n in _NUMBER.findall(numbers)]
+        return "".join(named) if all(named) else ""  # if one of several, as in [1, 3], is no context, none is certain
 
-    def _definitions(self) -> dict[int, str]:
-        # The answer's own list of sources, by number. A source that is none of the contexts is "".
-        defined: dict[int, str] = {}
-        in_list = False
-        for line in self._text.split("\n"):
-            if _SECTION.match(line):
-                in_list = True
-            elif found := _DEFINED.match(line):
-                if in_list or found["k"]:  # a footnote's mark has the group k too
-                    name = self.by_name(_target(found["name"]))
-                    if in_list or name or line.lstrip().startswith("[^"):
-                        defined[int(found["k"] or found["n"])] = name
-            elif line.strip():
-                in_list = False
-        return defined
-
-    def _is_spent(self, line: str) -> bool:
-        found = _DEFINED.match(line)
-        k = int(found["k"] or found["n"]) if found else 0
-        return bool(
-            found and k in self._used and self._defined[k] and self.by_name(_target(found["name"])) == self._defined[k]
-        )
-
-    def _one(self, found: re.Match[str]) -> str:
+    def one(found: re.Match[str]) -> str:
         named = ""
-        if found["target"] is not None:
-            named = self.by_name(found["target"]) or self.by_name(found["label"])
-            is_name = found["label"].strip().isdigit() or self.by_name(found["label"])
-            named = f"{found['label']} {named}" if named and not is_name else named
-        elif found["file"]:
-            named = self.by_name(found["file"])
+        if found["file"]:
+            named = _by_name(found["file"], passages)
         elif found["marks"]:
-            named = self.by_name(found["tail"] or "")
-            if not named and not _begins_text(found):
-                named = self._places(found["many"] or found["lens"])
-        elif found["ours"] and not _is_known(source := cited_sources(found["ours"])[0], self.passages):
+            named = _by_name(found["tail"] or "", passages) or by_number(found["many"] or found["lens"])
+        elif found["ours"] and not _is_known(source := cited_sources(found["ours"])[0], passages):
             is_number = re.fullmatch(_MANY, source, re.IGNORECASE)
-            named = self._places(source) if is_number else self.by_names(source)
+            named = by_number(source) if is_number else _by_name(source, passages)
         return named or found[0]  # unchanged, if it is not certain which context it names
 
-    def _places(self, numbers: str) -> str:
-        places = [int(n) for n in _NUMBER.findall(numbers)]
-        known = {k: passage.citation for k, passage in enumerate(self.passages, start=1)} | self._defined
-        named = [known.get(k, "") for k in places]  # if one of several, as in [1, 3], is no context, none is certain
-        return "".join(named) if all(named) and self._by_place else ""
+    return _CITING.sub(one, text)
 
-    def _source_line(self, line: str) -> str:
-        found = _SOURCE_LINE.match(line)
-        return (self.by_names(found["name"]) or line) if found and not cited_sources(line) else line
 
-    def by_names(self, text: str) -> str:
-        """Return citations for one name, or for several with commas between them. "" if one belongs to no context."""
-        if name := self.by_name(text):
-            return name
-        named = [self.by_name(part) for part in re.split(r"[,、，;；]", text)]
-        return "".join(named) if len(named) > 1 and all(named) else ""
-
-    def by_name(self, name: str) -> str:
-        """Return a citation of the context that has this name as its heading or its source. "" if no context has it.
-        If several have it as their heading, it is "" too. If several have it as their source, the source is cited."""
-        # A name that is a source may have a path before it, and a file ending or "> section" after it.
-        source, _, heading = unquote(name).partition(">")
-        source = urlsplit(source.strip().strip("`*「」\"'")).path.rstrip("/").rpartition("/")[2]
-        places = [p for p in self.passages if source and fold(source) in (fold(p.source), fold(_stem(p.source)))]
-        if heading.strip():
-            places = [p for p in places if fold(heading) in fold(p.heading) or fold(p.heading) in fold(heading)]
-        if not places and not heading:
-            wanted = fold(name)
-            places = [
-                p for p in self.passages if wanted and wanted in (fold(p.heading), fold(p.heading.split(">")[-1]))
-            ]
-            return places[0].citation if len(places) == 1 else ""
-        if len(places) == 1:
-            return places[0].citation
-        return f"[出典: {places[0].source}]" if places and len({p.source for p in places}) == 1 else ""
+def _by_name(name: str, passages: Sequence[Passage]) -> str:
+    """Return a citation of the context that has this name as its heading or its source. "" if no context has it.
+    If several have it as their heading, it is "" too. If several have it as their source, the source is cited."""
+    # A name that is a source may have a path before it, and a file ending or "> section" after it.
+    source, _, heading = unquote(name).partition(">")
+    source = urlsplit(source.strip().strip("`*「」\"'")).path.rstrip("/").rpartition("/")[2]
+    places = [p for p in passages if source and fold(source) in (fold(p.source), fold(_stem(p.source)))]
+    if heading.strip():
+        places = [p for p in places if fold(heading) in fold(p.heading) or fold(p.heading) in fold(heading)]
+    if not places and not heading:
+        wanted = fold(name)
+        places = [p for p in passages if wanted and wanted in (fold(p.heading), fold(p.heading.split(">")[-1]))]
+        return places[0].citation if len(places) == 1 else ""
+    if len(places) == 1:
+        return places[0].citation
+    return f"[出典: {places[0].source}]" if places and len({p.source for p in places}) == 1 else ""
 
 
 def _is_known(source: str, given: Sequence[Passage]) -> bool:
@@ -250,15 +189,3 @@ def _is_known(source: str, given: Sequence[Passage]) -> bool:
 
 def _stem(source: str) -> str:
     return re.sub(r"\.\w{1,5}$", "", source.rpartition("/")[2])
-
-
-def _target(text: str) -> str:
-    link = _LINK.search(text)
-    return link[2] if link else text
-
-
-def _begins_text(found: re.Match[str]) -> bool:
-    """Return whether the number that was found begins a line of text, as in a numbered list. It is no citation then."""
-    before = found.string[: found.start()].rpartition("\n")[2]
-    after = found.string[found.end() :].partition("\n")[0]
-    return not before.strip(" \t-*・>") and not _RUN_ON.fullmatch(after)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import constants
-from ..base.files import load_bytes, read_json
 from ..base.messages import listed, say
-from ..base.sheets import TABLES, cell_text, read_table
+from ..base.sheets import TABLES, cell_text
 from ..errors import ConfigError
 from ..records import MOST_ID, EvalQuestion
 from ..settings import open_project
+from .rows import find_columns, read_rows
 
 # with fewer, one word decides the score on 網羅性; with more, no answer can contain them all
 FEW_KEYPOINTS, MANY_KEYPOINTS = 2, 8
@@ -45,111 +45,12 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
     10
     """
     path = Path(path or constants.EVAL_DATASET_PATH)
-    try:
-        items, columns = _of_table(path) if path.suffix.lower() in TABLES else _of_json(path)
-    except FileNotFoundError:
-        raise ConfigError("{path}: there is no such file; check the path", path=path) from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            "{path}: the dataset cannot be read ({reason}); pass the path of a JSON, CSV or Excel (.xlsx) file",
-            path=path,
-            reason=error,
-        ) from None
-    return _checked(path, items, columns)
-
-
-def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
-    """Return warnings about whatever in these questions makes a verdict less reliable."""
-    notes = []
-    for question in questions:
-        if not FEW_KEYPOINTS <= (count := len(question.expected_keypoints)) <= MANY_KEYPOINTS:
-            notes.append(
-                say(
-                    "id {id} has {count} expected keypoint(s); {fewest} to {most} are best (with fewer, one "
-                    "word decides; with more, no answer holds them all)",
-                    id=question.id,
-                    count=count,
-                    fewest=FEW_KEYPOINTS,
-                    most=MANY_KEYPOINTS,
-                )
-            )
-    for text, count in Counter(question.question for question in questions).items():
-        if count > 1:
-            notes.append(say("the same question stands {count} times: {question}", question=text, count=count))
-    asked = {question.category for question in questions}
-    if empty := [category for category in open_project().categories if category not in asked]:
-        notes.append(say("categories without a question: {categories}", categories=listed(empty)))
-    if len(questions) < 10:
-        notes.append(
-            say(
-                "there are {count} question(s); even with ten the pass rate is uncertain, so more are better",
-                count=len(questions),
-            )
-        )
-    return notes
-
-
-def _of_json(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the items of a list, each under the words that name its place."""
-    data = read_json(load_bytes(path))
-    if not isinstance(data, list):
-        raise ValueError(say("top level: expected a list of questions"))
-    items = {}
-    for number, item in enumerate(data, start=1):
-        place = say("question {number}", number=number)
-        if isinstance(item, Mapping) and "id" in item:
-            place = say("question {number} (id {id})", number=number, id=f"{item['id']!r:.40}")
-        items[place] = item
-    return items, {}
-
-
-def _of_table(path: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the rows of a table as `_of_json` does, and the names that its columns have."""
-    head, rows = read_table(path)
-    found = {field: [name for name in head if name.casefold() in names] for field, names in _COLUMNS.items()}
-    for field, names in found.items():
-        if len(names) != 1:
-            raise ConfigError(
-                "{path}: it needs one column with one of the names {names}; there are {there}",
-                path=path,
-                names=listed(_COLUMNS[field]),
-                there=listed(filter(None, head)),
-            )
-    columns = {field: names[0] for field, names in found.items()}
-    items = {}
-    for number, row in rows:
-        cells: dict[str, Any] = {field: cell_text(row.get(name)) for field, name in columns.items()}
-        if re.fullmatch(r"0|-?[1-9][0-9]{0,29}", cells["id"]):  # as it would be in JSON
-            cells["id"] = int(cells["id"])
-        # In a cell of several lines, a separator within a line is part of its keypoint.
-        text = cells["expected_keypoints"]
-        parts = text.split("\n") if "\n" in text else re.split("[|｜；]", text)
-        cells["expected_keypoints"] = [part for part in parts if part.strip()]
-        items[say("row {rows}", rows=number)] = cells
-    return items, columns
-
-
-def _checked(path: Path, items: Mapping[str, Any], columns: Mapping[str, str]) -> list[EvalQuestion]:
-    """Return the questions. The ConfigError names everything that is wrong with them."""
-    categories = open_project().categories
-    problems = [f"{place}: {reason}" for place, item in items.items() for reason in _faults(item, columns, categories)]
-    places: dict[str, list[str]] = {}  # by the id as text, because in a table 1 and "1" would be the same question
-    for place, item in items.items():
-        if isinstance(item, Mapping) and "id" in item:
-            places.setdefault(str(item["id"]).strip(), []).append(place)
-    for repeated, there in places.items():
-        if repeated and len(there) > 1:
-            problems.append(
-                say(
-                    "{places}: id {id} is used {count} times; every question needs an id of its own",
-                    places=listed(there),
-                    id=repeated,
-                    count=len(there),
-                )
-            )
-    if not items:
-        problems.append(say("the list is empty; add at least one question"))
-    if problems:
+    head, rows = read_rows(path)
+    columns: dict[str, str] = {}
+    if path.suffix.lower() in TABLES:
+        columns = find_columns(str(path), head, _COLUMNS, [[field] for field in _COLUMNS])
+        rows = {place: _of_cells(row, columns) for place, row in rows.items()}
+    if problems := [*_problems(rows, columns)]:
         more = [say("… and {count:,} more", count=len(problems) - _MOST_TOLD)] * (len(problems) > _MOST_TOLD)
         raise ConfigError(
             "{path}: the dataset cannot be used; correct these places:\n  {problems}",
@@ -163,45 +64,86 @@ def _checked(path: Path, items: Mapping[str, Any], columns: Mapping[str, str]) -
             item["question"].strip(),
             tuple(keypoint.strip() for keypoint in item["expected_keypoints"]),
         )
-        for item in items.values()
+        for item in rows.values()
     ]
 
 
-def _faults(item: Any, columns: Mapping[str, str], categories: Sequence[str]) -> Iterator[str]:
+def dataset_notes(questions: Sequence[EvalQuestion]) -> list[str]:
+    """Return warnings about whatever in these questions makes a verdict less reliable."""
+    notes = [
+        say(
+            "id {id} has {count} expected keypoint(s); {fewest} to {most} are best (with fewer, one "
+            "word decides; with more, no answer holds them all)",
+            id=question.id,
+            count=len(question.expected_keypoints),
+            fewest=FEW_KEYPOINTS,
+            most=MANY_KEYPOINTS,
+        )
+        for question in questions
+        if not FEW_KEYPOINTS <= len(question.expected_keypoints) <= MANY_KEYPOINTS
+    ]
+    counts = Counter(question.question for question in questions)
+    return notes + [
+        say("the same question stands {count} times: {question}", question=text, count=count)
+        for text, count in counts.items()
+        if count > 1
+    ]
+
+
+def _of_cells(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+    cells: dict[str, Any] = {field: cell_text(row.get(name)) for field, name in columns.items()}
+    if re.fullmatch(r"0|-?[1-9][0-9]{0,29}", cells["id"]):  # as it would be in JSON
+        cells["id"] = int(cells["id"])
+    # In a cell of several lines, a separator within a line is part of its keypoint.
+    text = cells["expected_keypoints"]
+    parts = text.split("\n") if "\n" in text else re.split("[|｜；]", text)
+    return cells | {"expected_keypoints": [part for part in parts if part.strip()]}
+
+
+def _problems(rows: Mapping[str, Mapping[str, Any]], columns: Mapping[str, str]) -> Iterator[str]:
+    places: dict[str, list[str]] = {}  # by the id as text, because in a table 1 and "1" would be the same question
+    for place, row in rows.items():
+        for fault in _faults(row, columns):
+            yield f"{place}: {fault}"
+        places.setdefault(str(row.get("id", "")).strip(), []).append(place)
+    for repeated, there in places.items():
+        if repeated and len(there) > 1:
+            yield say(
+                "{places}: id {id} is used {count} times; every question needs an id of its own",
+                places=listed(there),
+                id=repeated,
+                count=len(there),
+            )
+
+
+def _faults(row: Mapping[str, Any], columns: Mapping[str, str]) -> Iterator[str]:
     """Yield what is wrong with one question. `columns` are the names of its fields in a table."""
-    if not isinstance(item, Mapping):
-        yield say("expected an object with id, category, question and expected_keypoints")
-        return
     for field in _COLUMNS:
-        name = columns.get(field, field)
-        value: Any = item.get(field)
-        if field not in item:
-            yield say("the field '{field}' is missing", field=name)
-        elif field == "expected_keypoints" and not isinstance(value, list):
-            yield say("the field '{field}' is no list", field=name)
-        elif field == "id" and type(value) is int:
-            if abs(value) >= MOST_ID:
-                yield say(
-                    "id {id} is too large; a number may have 64 bits; make it a text, in quotes", id=f"{value!s:.30}"
-                )
+        name, value = columns.get(field, field), row.get(field)
+        if field == "expected_keypoints":
+            expected = say("a list of texts, none of which is empty")
+            is_right = isinstance(value, list) and bool(value) and all(map(_is_text, value))
+        elif field == "id":
+            expected = say("a text, or a whole number of at most 64 bits")
+            is_right = _is_text(value) or (type(value) is int and abs(value) < MOST_ID)
         else:
-            texts = {name: value}
-            if field == "expected_keypoints":
-                texts = {f"{name}[{i}]": keypoint for i, keypoint in enumerate(value)} or {name: ""}
-            for place, text in texts.items():
-                if not isinstance(text, str):
-                    yield say("the field '{field}' is no text", field=place)
-                elif not text.strip():
-                    yield say("the field '{field}' is empty", field=place)
-    for field in item.keys() - _COLUMNS.keys():
+            expected, is_right = say("a text that is not empty"), _is_text(value)
+        if not is_right:
+            told = say("missing") if field not in row else f"{value!r:.40}"
+            yield say("the field '{field}' is {value}, expected {what}", field=name, value=told, what=expected)
+    for field in row.keys() - _COLUMNS.keys():
         yield say(
             "there is no field '{field}'; expected are id, category, question and expected_keypoints", field=field
         )
-    category = item.get("category")
-    if isinstance(category, str) and category.strip() and category not in categories:
+    categories, category = open_project().categories, row.get("category")
+    if _is_text(category) and category not in categories:
         yield say(
             "the category {category!r} is unknown; expected one of {known}, or add it to categories in [dataset] of "
             "socjudge.toml (or to QUESTION_CATEGORIES in constants.py)",
             category=category,
             known=listed(categories),
         )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())

@@ -27,7 +27,8 @@ from ..base.redact import hash_query, is_secret_name, path_tokens, redact, redac
 from ..base.showing import one_line
 from ..base.texts import encodable
 from ..errors import ConfigError, NoAnswer
-from ..models.openai_model import CONNECT_S, MAX_BYTES, retry_after_s
+from ..models.client_errors import retry_after_s
+from ..models.openai_model import CONNECT_S, MAX_BYTES
 from ..models.pacing import Retryable
 from .event_stream import Event, answer_in, check_end, follow, read_events, read_lines
 

@@ -7,29 +7,28 @@ import contextlib
 import json
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from ..base.files import decoded, load_bytes, read_json
-from ..base.messages import listed, os_reason, say
-from ..base.sheets import TABLES, cell_text, read_table
+from ..base.messages import say
+from ..base.sheets import cell_text
 from ..base.showing import one_line
 from ..base.texts import encodable, fold
 from ..errors import ConfigError, NoAnswer
 from ..records import AssistantAnswer, EvalQuestion
 from .own_answers import KEYS, as_answer
+from .rows import find_columns, read_rows
 
-SUFFIXES = (*TABLES, ".jsonl", ".json")
 _PLACE = ("question_id", "question")
-# Column names of other tools. Our own names are tried first.
-_OTHER_NAMES = {
-    "question_id": ("id",), "question": ("input", "query", "user_input", "質問"),
-    "answer": ("output", "response", "actual_output", "reply", "回答"),
-    "contexts": ("context", "retrieved_contexts", "retrieval_context"),
-}  # fmt: skip
+# The names of the columns. Those of other tools come after our own.
+_COLUMNS = {name: (name,) for name in (*_PLACE, *KEYS)} | {
+    "question_id": ("question_id", "id"),
+    "question": ("question", "input", "query", "user_input", "質問"),
+    "answer": ("answer", "output", "response", "actual_output", "reply", "回答"),
+    "contexts": ("contexts", "context", "retrieved_contexts", "retrieval_context"),
+}
 _TOLD = 20  # answers without a match that an error names
 _LOOKS_LIKE_A_LIST = re.compile(r"\s*\[\s*(?:['\"{]|$)")
 # A text or the end of a dict as Python prints it, and the space before the next one: numpy puts no comma there.
@@ -117,82 +116,33 @@ def load_answers(source: Path | str | Any) -> StoredAnswers:
     that is wrong.
     """
     if hasattr(source, "to_dict") and hasattr(source, "columns"):
-        where = say("the DataFrame")
-        rows: list[Mapping[str, Any]]
-        frame: Any = source
+        where, frame = say("the DataFrame"), cast(Any, source)
         head = [str(name) for name in frame.columns]
         cells, absent = frame.astype(object).to_numpy(), frame.isna().to_numpy()  # a frame has several forms of None
-        rows = [
-            {name: None if is_absent else cell for name, cell, is_absent in zip(head, *row, strict=True)}
-            for row in zip(cells.tolist(), absent.tolist(), strict=True)
-        ]
+        rows: Mapping[str, Any] = {
+            say("row {number}", number=number): {
+                name: None if is_absent else cell for name, cell, is_absent in zip(head, *row, strict=True)
+            }
+            for number, row in enumerate(zip(cells.tolist(), absent.tolist(), strict=True), start=1)
+        }
     else:
-        where = str(source)
-        head, rows = _read(Path(source))
-    if not rows:
-        raise ConfigError("{where}: there is no row", where=where)
-    names = _names(head, where)
+        where, (head, rows) = str(source), read_rows(Path(source))
+    columns = find_columns(where, head, _COLUMNS, [["answer"], _PLACE])
     answers = []
-    for number, row in enumerate(rows, start=1):
-        values = {ours: _plain(row.get(theirs)) for ours, theirs in names.items()}
-        values = {name: value for name, value in values.items() if value is not None}
-        place = {name: cell_text(values.pop(name, None)) for name in _PLACE}
+    for place, row in rows.items():
+        values = {field: _plain(row.get(name)) for field, name in columns.items()}
+        values = {field: value for field, value in values.items() if value is not None}
+        question_id, question = (cell_text(values.pop(field, None)) for field in _PLACE)
         try:
             if isinstance(cell := values.get("contexts"), str):
                 values["contexts"] = _cell(cell)
-            answer = as_answer({"answer": "", **values}, question=place["question"])
+            answer = as_answer({"answer": "", **values}, question=question)
         except NoAnswer:
-            answer = AssistantAnswer(place["question"], "")
+            answer = AssistantAnswer(question, "")
         except ConfigError as error:
-            raise ConfigError("{where}: row {number}: {reason}", where=where, number=number, reason=error) from None
-        answers.append((place["question_id"], place["question"], answer))
+            raise ConfigError("{where}, {place}: {reason}", where=where, place=place, reason=error) from None
+        answers.append((question_id, question, answer))
     return StoredAnswers(tuple(answers), where)
-
-
-def _names(head: Sequence[str], where: str) -> dict[str, str]:
-    """Return {our name: the column's name}."""
-    names = {}
-    for ours in (*_PLACE, *KEYS):
-        if found := next((name for name in (ours, *_OTHER_NAMES.get(ours, ())) if name in head), None):
-            names[ours] = found
-    if "answer" not in names or not set(_PLACE) & set(names):
-        raise ConfigError(
-            "{where}: it needs a column answer, and question_id or question; there are {there}. Rename the columns",
-            where=where,
-            there=listed(dict.fromkeys(filter(None, head))),
-        )
-    if twice := [name for name, count in Counter(head).items() if count > 1 and name in names.values()]:
-        raise ConfigError("{where}: several columns are called {names}; keep one", where=where, names=listed(twice))
-    return names
-
-
-def _read(path: Path) -> tuple[list[str], list[Mapping[str, Any]]]:
-    """Return the names of the columns, and the rows."""
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ConfigError("{path}: answers are read from {known}", path=path, known=", ".join(SUFFIXES))
-    try:
-        if suffix in TABLES:
-            head, numbered = read_table(path)
-            return head, [row for _, row in numbered]
-        text = decoded(load_bytes(path), is_table=True)
-        data = read_json(text) if suffix == ".json" else _lines(text)
-    except (OSError, ValueError) as error:
-        reason = os_reason(error) if isinstance(error, OSError) else error
-        raise ConfigError("{path}: it cannot be read ({reason})", path=path, reason=reason) from None
-    if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
-        raise ConfigError("{path}: each row must be an object", path=path)
-    return list(dict.fromkeys(name for row in data for name in row)), data
-
-
-def _lines(text: str) -> list[Any]:
-    rows = []
-    for number, line in enumerate(text.split("\n"), start=1):  # a text may have other line ends in it
-        try:
-            rows += [read_json(line)] if line.strip() else []
-        except ValueError as error:
-            raise ValueError(say("line {number} ({reason})", number=number, reason=error)) from None
-    return rows
 
 
 def _plain(value: Any) -> Any:

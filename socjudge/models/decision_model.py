@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import replace
 from typing import Any
 
@@ -140,10 +140,15 @@ class DecisionModel(OpenAIModel):
 def translate(answers: Any, rubric: Rubric, levels: int) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the judgement in the JSON form that the judge prompt asks for, and {criterion: "refused"}.
     UnparsableJudgement if the answers do not fit the rubric and its levels, or contradict themselves."""
+    asked = anchors_of(rubric, levels)
     try:
-        found = _read(answers, anchors_of(rubric, levels))
-    except UnparsableJudgement:
-        raise
+        if [answer["name"] for answer in answers] != list(asked):
+            raise UnparsableJudgement("the decision model did not answer the questions that were asked")
+        found = {
+            answer["name"]: _probabilities(answer, asked[answer["name"]][1])
+            for answer in answers
+            if answer["type"] != "refusal"
+        }
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise UnparsableJudgement(
             "the decision model's reply has not the agreed shape ({reason})", reason=str(error)[:80]
@@ -158,44 +163,20 @@ def translate(answers: Any, rubric: Rubric, levels: int) -> tuple[dict[str, Any]
     return judgement, {name: "refused" for name in rubric.criteria if name not in found}
 
 
-def _read(answers: Any, asked: Mapping[str, tuple[str, tuple[str, ...]]]) -> dict[str, tuple[float, ...]]:
-    if len(answers) != len(asked):
-        raise UnparsableJudgement("{found} answers to {asked} questions", found=len(answers), asked=len(asked))
-    found: dict[str, tuple[float, ...]] = {}
-    for (name, (_, labels)), answer in zip(asked.items(), answers, strict=True):
-        if answer.get("name") != name:
-            raise UnparsableJudgement(
-                "'{found}' stands where the answer on '{asked}' should", found=f"{answer.get('name')!s:.40}", asked=name
-            )
-        if answer["type"] != "refusal":
-            found[name] = _probabilities(name, answer, labels)
-    return found
-
-
-def _probabilities(name: str, answer: Any, labels: tuple[str, ...]) -> tuple[float, ...]:
-    if answer["type"] != "score":
+def _probabilities(answer: Any, labels: tuple[str, ...]) -> tuple[float, ...]:
+    given = {(each["value"], each["label"]): float(each["probability"]) for each in answer["probabilities"]}
+    found = tuple(given[level] for level in enumerate(labels))
+    expected = math.fsum(i * each for i, each in enumerate(found))
+    is_sound = (
+        answer["type"] == "score"
+        and len(answer["probabilities"]) == len(labels)
+        and all(0 <= each <= 1 for each in found)
+        and abs(math.fsum(found) - 1) <= TOLERANCE
+        and abs(float(answer["score"]) - expected) <= TOLERANCE * (len(labels) - 1)
+    )
+    if not is_sound:
         raise UnparsableJudgement(
-            "the answer on '{criterion}' is neither a score nor a refusal ({found})",
-            criterion=name,
-            found=f"{answer['type']!s:.20}",
-        )
-    given = {(each["value"], each["label"]): each["probability"] for each in answer["probabilities"]}
-    if len(answer["probabilities"]) != len(labels) or set(given) != set(enumerate(labels)):
-        raise UnparsableJudgement("the levels of '{criterion}' are not those that were asked for", criterion=name)
-    found = tuple(float(given[level]) for level in enumerate(labels))
-    if not all(0 <= each <= 1 for each in found) or abs(math.fsum(found) - 1) > TOLERANCE:
-        raise UnparsableJudgement(
-            "the probabilities of '{criterion}' add up to {sum} instead of 1",
-            criterion=name,
-            sum=f"{math.fsum(found):.3f}",
-        )
-    told, follows = float(answer["score"]), math.fsum(i * each for i, each in enumerate(found))
-    if not abs(told - follows) <= TOLERANCE * (len(labels) - 1):
-        raise UnparsableJudgement(
-            "'{criterion}' is given as {told}, but its probabilities have the expected value {follows}",
-            criterion=name,
-            told=f"{told:.3f}",
-            follows=f"{follows:.3f}",
+            "the probabilities and the score of '{criterion}' contradict each other", criterion=answer["name"]
         )
     return found
 

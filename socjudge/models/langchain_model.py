@@ -116,7 +116,8 @@ class LangChainModel(Model):
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             if status_of(error) in (400, 422) and (told := read_error(error)).rejects_output:
                 return self.rejected(told, request)
-            raise failure_of(self, error, say("pass a chat model whose `invoke` takes a list of messages")) from None
+            remedy = say("pass a chat model whose `invoke` takes a list of messages")
+            raise failure_of(self, error, remedy=remedy) from None
         if not hasattr(message, "response_metadata"):
             raise ConfigError(
                 "{model} returned a {found}, no message; pass a chat model",

@@ -18,16 +18,17 @@ import orjson
 
 from ..base.messages import say
 from ..base.redact import hash_query, path_tokens, show_url
-from ..base.service_errors import Told, better_url, read_body, read_error
+from ..base.service_errors import Told, read_body, read_error
 from ..base.texts import encodable
-from ..errors import ConfigError, RequestRefused, names_content
+from ..errors import ConfigError, names_content
 from ..records import REASONING, WITHHELD, Completion, ModelRequest
 from . import event_loop
+from .client_errors import CONTEXT, failure_of
 from .connections import open_client
-from .endings import MAKER, ended_line
+from .endings import MAKER
 from .gate import TIMEOUT_S, CallSettings, RunGate
 from .pacing import Model, Retryable, get_account
-from .prices import count_bytes, most_usd_of, usage_of
+from .prices import count_bytes, usage_of
 
 CONNECT_S = 30.0  # seconds of the wait for a reply
 CHECK_S = 10.0  # seconds, for the question whether the model exists
@@ -46,16 +47,6 @@ _JSON = re.compile(
     r"|json\W+(?:\w+\W+){0,3}(?:not support|unsupported)",
     re.IGNORECASE,
 )
-# What services say with one status and another: that the key is wrong, that nothing is left, and that nobody is there.
-_BAD_KEY = re.compile(
-    r"(?:invalid|incorrect|wrong|missing|expired|no) api.?key|api.?key.{0,12}(?:invalid|not valid)", re.I
-)
-_SPENT = re.compile(
-    r"insufficient.(?:quota|balance|credit|fund)|credit balance|out of credits|monthly (?:limit|quota)",
-    re.I,
-)
-_NOBODY = re.compile(r"unexpected endpoint|unknown endpoint|no such (?:route|endpoint)|cannot post", re.IGNORECASE)
-_CONTEXT = re.compile(r"context (?:length|window|size)(?:\D{0,40}?(\d+))?", re.IGNORECASE)
 _GIVEN = re.compile(r"(\d+)(?: tokens)? in the (?:messages|prompt|input)|(\d+) (?:input|prompt) tokens", re.IGNORECASE)
 _REQUEST_ID: ContextVar[str] = ContextVar("_REQUEST_ID", default="")  # the id of the response that this task read last
 _AT_MOST = re.compile(r"(?:at most|less than or equal to|<=|maximum (?:value )?(?:of|is|allowed))\D{0,12}(\d+)", re.I)
@@ -114,10 +105,10 @@ class OpenAIModel(Model):
         host = self._client.base_url.host
         self._limits = _LIMITS[::-1] if host.endswith(("openai.com", "openai.azure.com")) else _LIMITS
         self._most_output_tokens = math.inf
-        self.own_name = name  # the name that the service knows
         keys = [api_key, *path_tokens(base_url)]
         account = get_account(str(self._client.base_url), api_key)
         super().__init__(name, say("{model} at {service}", model=name, service=self.service), account, keys)
+        self.own_name = name
         self._left_out: set[str] = set()  # parameters that are left out or replaced from then on
 
     async def check_name(self) -> None:
@@ -130,7 +121,7 @@ class OpenAIModel(Model):
         except openai.NotFoundError as error:
             told = read_error(error)
             if self.own_name in told.words:  # many servers do not have such a list
-                raise self._status_error(error, told) from None
+                raise failure_of(self, error, told, base_url=self._base_url) from None
         except Exception:
             pass
 
@@ -143,10 +134,6 @@ class OpenAIModel(Model):
             model=repr(self),
             name=self.name,
         )
-
-    def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost in US dollars. Return None if the price is unknown."""
-        return most_usd_of(self.name, self.as_billed(request), self.address)
 
     async def _send(self, request: ModelRequest, gate: RunGate) -> Completion:
         import openai
@@ -169,14 +156,14 @@ class OpenAIModel(Model):
                         self._left_out |= learned
                         return self.rejected(told, request)
                     if error.status_code not in (400, 422, 500):
-                        raise self._status_error(error, told) from None
+                        raise failure_of(self, error, told, base_url=self._base_url) from None
                     room = None if was_cut else self._room(told.about, limit)
                     if room is not None:
                         limit, was_cut = room, True
                     elif name := self._refused_name(error.status_code, told, body):
                         learned.add(name)
                     else:
-                        raise self._status_error(error, told) from None
+                        raise failure_of(self, error, told, base_url=self._base_url) from None
                     continue
                 except openai.APIConnectionError as error:
                     raise self._connection_error(error, gate.settings) from None
@@ -306,7 +293,7 @@ class OpenAIModel(Model):
 
     def _room(self, said: str, limit: int) -> int | None:
         """Return a lower limit from the numbers in the error, unless it is too little for an answer."""
-        context, given = _CONTEXT.search(said), _GIVEN.search(said)
+        context, given = CONTEXT.search(said), _GIVEN.search(said)
         if context and given:
             room = int(context[1]) - int(given[1] or given[2]) - 8  # some services count a few tokens more
             return room if LEAST_OUTPUT_TOKENS <= room < limit else None
@@ -317,72 +304,6 @@ class OpenAIModel(Model):
                 self._most_output_tokens = most
                 return most
         return None
-
-    def _refusal(self, status: int, told: Told) -> RequestRefused:
-        said = self._words(told)
-        if _CONTEXT.search(told.about):
-            said = say(
-                "{said}. Start the server with a larger context (docs/reference.md#servers), or ask for less: fewer "
-                "passages (k), a lower output_tokens",
-                said=said,
-            )
-        about_content = status == 413 or self._names_content(told)
-        return RequestRefused(
-            "{where} refused the request ({status}): {said}",
-            where=self.where,
-            status=status,
-            said=said,
-            about_content=about_content,
-        )
-
-    def _names_content(self, told: Told) -> bool:
-        return names_content(*told.codes, told.about, model=self.own_name)
-
-    def _words(self, told: Told) -> str:
-        words = self.redact(told.words)
-        if len(words) > 300:  # the cause often stands last
-            words = f"{words[:140]} … {words[-150:]}"
-        return words or say("it gave no reason")
-
-    def _status_error(self, error: Any, told: Told) -> Exception:
-        status, said = error.status_code, self._words(told)
-        all_said = " ".join([told.about, *told.codes])
-        if status in (200, 400) and _NOBODY.search(told.about):
-            status = 404
-        elif status in (400, 403) and _BAD_KEY.search(all_said):
-            status = 401
-        if status not in (401, 404, 408, 409, 425, 429) and (status < 500 or told.codes) and self._names_content(told):
-            return self._refusal(status, told)
-        if status == 404 and (ended := ended_line(self.own_name, self.service)):
-            return ConfigError(ended, of_one=True)
-        better = better_url(self._base_url) if status in (404, 405) and self.own_name not in told.words else ""
-        if better:
-            return ConfigError(
-                "{where}: no chat service at this address ({status}); set OPENAI_BASE_URL to {better}",
-                where=self.where,
-                status=status,
-                better=better,
-                of_one=True,
-            )
-        if status in (401, 403, 404):
-            key = {
-                404: "{where}: no such model or path (404); check its name and OPENAI_BASE_URL: {said}",
-                401: "{where} refused the key ({status}): check OPENAI_API_KEY. It said: {said}",
-                403: "{where} refused access ({status}): check OPENAI_API_KEY, and what it names: {said}",
-            }
-            return ConfigError(key[status], where=self.where, status=error.status_code, said=said, of_one=status != 401)
-        if status == 402 or (status in (400, 429) and _SPENT.search(all_said)):
-            return ConfigError(
-                "{where}: the account's quota is used up ({status}): {said}", where=self.where, status=status, said=said
-            )
-        if status in (200, 408, 409, 425, 429) or status >= 500:
-            wait_s = retry_after_s(error.response.headers)
-            down = status in (502, 503, 504)
-            late = status in (408, 504, 524)  # what stands behind a gateway may have replied, and billed it
-            return Retryable(
-                f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s, down=down, may_be_billed=late
-            )
-        return self._refusal(status, told)
 
 
 def _is_url(url: str) -> bool:
@@ -450,15 +371,3 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__
-
-
-def retry_after_s(headers: Any) -> float | None:
-    """Return the seconds in the Retry-After header among these headers of a response.
-    None if there is no such header, or if it holds a date. The caller then waits as if there were none."""
-    for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
-            seconds = float(headers[name]) * unit_s
-        except (KeyError, ValueError):
-            continue
-        return seconds if seconds > 0 else None
-    return None

@@ -16,15 +16,16 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Literal
 from urllib.request import getproxies
 
 from ..base.messages import aside, say
 from ..base.redact import redact, show_url
+from ..base.texts import visible
 from ..errors import ConfigError
 from ..settings import open_project
 from .decision_model import DecisionModel, split_name
+from .endings import MAKER
 from .langchain_model import LangChainModel, init_langchain_model
 from .openai_model import OpenAIModel
 from .own_object import ForeignModel
@@ -54,8 +55,6 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
         from .offline import OfflineModel
 
         return OfflineModel()
-    if (own := _own_model(model)) is not None:
-        return own
     if " > " in model:
         raise ConfigError(
             "'{model}' is not the name of one model; judge the answers near the pass line again with a second "
@@ -66,8 +65,11 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     prefix, colon, rest = name.partition(":")
     if colon and not levels and (chat_model := init_langchain_model(prefix, rest)) is not None:
         return LangChainModel(chat_model, model)
-    key, base_url = (os.environ.get(each, "").strip() for each in ("OPENAI_API_KEY", "OPENAI_BASE_URL"))
-    return _connected(name, levels, key, base_url, tuple(sorted(getproxies().items())))
+    return _connected(name, levels, *_key_and_url(), tuple(sorted(getproxies().items())))
+
+
+def _key_and_url() -> tuple[str, str]:
+    return os.environ.get("OPENAI_API_KEY", "").strip(), os.environ.get("OPENAI_BASE_URL", "").strip()
 
 
 def _open_object(model: object, task: Task) -> Model:
@@ -103,37 +105,35 @@ def resolve_auto(task: Task) -> str:
     """Return the model that "auto" means for this task: the one in socjudge.toml, or else the default one if a key or a
     base URL is set, or else "offline". If socjudge.toml names none, stderr shows once which model was chosen."""
     default, is_named = open_project().default_model(task)
-    if is_named:
-        return default
-    hosted = os.environ.get("OPENAI_API_KEY") or os.environ.get("OPENAI_BASE_URL")
-    model = default if hosted else OFFLINE
-    _announce(model, bool(hosted))
+    model = default if is_named or any(_key_and_url()) else OFFLINE
+    if not is_named:
+        _announce(model)
     return model
 
 
 @functools.cache  # once per process and choice
-def _announce(model: str, hosted: bool) -> None:
-    why = (
-        say("OPENAI_API_KEY or OPENAI_BASE_URL is set; calls may cost money")
-        if hosted
-        else say(
-            "no OPENAI_API_KEY or OPENAI_BASE_URL; the embedded default is rules and sentence similarity, not an "
-            "LLM, and costs nothing"
-        )
-    )
-    print(say("socjudge: model 'auto' is '{model}' ({why})", model=model, why=why), file=aside())
+def _announce(model: str) -> None:
+    told = "socjudge: model 'auto' is '{model}', because no OPENAI_API_KEY or OPENAI_BASE_URL is set; it is no LLM"
+    if model != OFFLINE:
+        told = "socjudge: model 'auto' is '{model}', because OPENAI_API_KEY or OPENAI_BASE_URL is set; calls may cost money"
+    print(say(told, model=model), file=aside())
 
 
-@functools.lru_cache(maxsize=16)
-def _own_model(name: str) -> ForeignModel | None:
-    """Open the model of an installed package (docs/reference.md, "A model of your own")."""
-    for offered in entry_points(group="socjudge.models", name=name):
-        try:
-            return ForeignModel(offered.load()(), name)
-        except Exception as error:  # the user's code may raise anything
-            reason = redact(f"{offered.value}: {type(error).__name__}: {error}")
-            raise ConfigError("model '{model}' cannot be set up: {reason}", model=name, reason=reason) from None
-    return None
+def list_models() -> list[str]:
+    """Return the names of the models that the configured service lists. Only a press in a panel asks for them.
+    ConfigError if the service does not answer with a list within two seconds."""
+    import openai
+
+    key, url = _key_and_url()
+    try:
+        with openai.OpenAI(api_key=key or "none", base_url=url or None, max_retries=0, timeout=2.0) as client:
+            return sorted({visible(str(model.id)) for model in client.models.list().data})
+    except (openai.OpenAIError, ValueError, AttributeError, TypeError) as error:
+        raise ConfigError(
+            "{where} gives no list of its models ({reason}); type the name",
+            where=show_url(url) if url else MAKER,
+            reason=redact(visible(str(error)))[:200],
+        ) from None
 
 
 # A model is opened once for each name, key, address and way there, so that calls share connections.

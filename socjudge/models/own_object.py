@@ -50,7 +50,8 @@ class ForeignModel(Model):
                 raise Retryable(str(error), may_be_billed=True) from None
             raise
         except (Exception, SystemExit, KeyboardInterrupt) as error:
-            raise failure_of(self, error, say("its `complete` takes a ModelRequest and returns a Completion")) from None
+            remedy = say("its `complete` takes a ModelRequest and returns a Completion")
+            raise failure_of(self, error, remedy=remedy) from None
         if not isinstance(completion, Completion):
             raise ConfigError(
                 "{model} returned a {found}; `complete` returns a Completion",

@@ -218,7 +218,7 @@ def _given_up(what: str, last: Retryable, count: int, lost_calls: int) -> Provid
 
 class Model:
     """Call a model with retries, at a pace that its service accepts, and remove keys from its texts.
-    Each kind of model extends this class, and provides `_send` (one try) and `most_usd`."""
+    Each kind of model extends this class, and provides `_send` (one try)."""
 
     name: str
     where: str  # the service's name in errors
@@ -230,6 +230,7 @@ class Model:
 
     def __init__(self, name: str, where: str, account: Account, keys: Iterable[str] = ()) -> None:
         self.name, self.where = name, where
+        self.own_name = name.partition(":")[2] or name  # the name that the service knows
         self._account, self._keys = account, tuple(keys)
 
     @property
@@ -282,7 +283,7 @@ class Model:
 
     def most_usd(self, request: ModelRequest) -> float | None:
         """Return the most that one call can cost in US dollars. Return None if unknown."""
-        raise NotImplementedError
+        return most_usd_of(self.name, self.as_billed(request), self.address)
 
     async def _send(self, request: ModelRequest, gate: RunGate) -> Completion:
         """Send the request once and return the reply. Raises Retryable if another try may help."""

@@ -16,7 +16,7 @@ from ..answering.dataset import load_eval_dataset
 from ..base.messages import listed, say
 from ..base.showing import block, escape
 from ..models.gate import get_settings
-from ..models.listing import list_models
+from ..models.opening import list_models
 from ..records import EvaluationRun, RunOptions
 from ..runs.forecast import RunPlan, foresee
 from ..runs.given_answers import open_answers

@@ -8,7 +8,8 @@ from typing import Any
 
 from ..answering.own_answers import as_answer
 from ..answering.own_assistant import Assistant
-from ..answering.stored_answers import SUFFIXES, StoredAnswers, contradiction, is_of_another, load_answers
+from ..answering.rows import SUFFIXES
+from ..answering.stored_answers import StoredAnswers, contradiction, is_of_another, load_answers
 from ..errors import ConfigError, NoAnswer
 from ..records import AssistantAnswer, EvalQuestion
 from ..settings import open_project

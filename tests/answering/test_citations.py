@@ -38,12 +38,8 @@ FIRST, SECOND, THIRD = (passage.citation for passage in PASSAGES)
         ("隔離する【1†source】。", f"隔離する{FIRST}。"),
         ("隔離する【4:0†malware.md】。", f"隔離する{FIRST}。"),
         ("残す【4:1†logs.md】。", "残す[出典: logs.md]。"),
-        ("隔離する[^1]。\n\n[^1]: logs.md > 報告", f"隔離する{THIRD}。"),
-        ("残す[1]。\n\n参考資料:\n[1] logs.md > 保全\n[2] malware.md", f"残す{SECOND}。\n\n参考資料:\n[2] malware.md"),
+        ("隔離する[^1]。", f"隔離する{FIRST}。"),
         ("隔離する（出典: malware）。", f"隔離する{FIRST}。"),
-        ("隔離する。\n出典: malware.md、logs.md > 報告", f"隔離する。\n{FIRST}{THIRD}"),
-        ("[対応手順](docs/malware.md)のとおり。", f"対応手順 {FIRST}のとおり。"),
-        ("隔離する[1](https://wiki.example/malware.md)。", f"隔離する{FIRST}。"),
     ],
 )
 def test_citations_of_others_are_shown_as_ours(written: str, shown: str) -> None:
@@ -58,7 +54,9 @@ def test_citations_of_others_are_shown_as_ours(written: str, shown: str) -> None
         "隔離する[0]、残す[1]。",  # counted from 0, or from 1?
         "[1] 隔離する\n[2] 残す",  # the marks of a list
         "`a[1]` を実行する。\n```\nx[2]\n```",
-        "隔離する[1]。\n\n[^1]: 別の手引き",  # it says itself that it is none of them
+        "隔離する[1]。\n\n[^1]: 別の手引き",  # it says itself what it counts
+        "残す[1]。\n\n参考資料:\n1. logs.md > 保全",
+        "[対応手順](docs/malware.md)のとおり[1](https://wiki.example/malware.md)。",
         f"隔離する{FIRST}。残す[1]。",  # beside our own form, a number is none of our places
         "隔離する【4:0†source】。",
         "隔離する[出典: 存在しない.md > 初動]。",
@@ -206,17 +204,9 @@ def _renamed(shown: AssistantAnswer, as_made: AssistantAnswer) -> str:
     return answer
 
 
-def _footnotes(answer: AssistantAnswer) -> AssistantAnswer:
-    """The answer with a footnote for each context, cited or not, at its end."""
-    names = [passage.citation.removeprefix("[出典: ").removesuffix("]") for passage in answer.passages]
-    text = change_citations(answer.answer, lambda name: f"[^{names.index(name) + 1 if name in names else 99}]")
-    notes = "\n".join(f"[^{k}]: {name}" for k, name in enumerate(names, 1))
-    return replace(answer, answer=f"{text}\n\n{notes}", context="")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("item", [ITEMS[0], ITEMS[2]], ids=itemgetter("id"))
-def test_neither_a_list_of_sources_nor_a_context_given_twice_moves_the_marks(item: dict[str, Any]) -> None:
+def test_a_context_given_twice_does_not_move_the_marks(item: dict[str, Any]) -> None:
     question = EvalQuestion(item["id"], item["category"], item["question"], tuple(item["expected_keypoints"]))
     for damage, spoil in SPOIL.items():
         if (text := spoil(item)) is not None:
@@ -224,7 +214,7 @@ def test_neither_a_list_of_sources_nor_a_context_given_twice_moves_the_marks(ite
             twice = replace(as_made, passages=as_made.passages * 2, context="")
             marks = [
                 sj.evaluate_answer(question, answer, model="offline").average_score
-                for answer in (as_made, _footnotes(as_made), twice)
+                for answer in (as_made, twice)
             ]
             assert max(marks) - min(marks) <= 1, (damage, marks)
 

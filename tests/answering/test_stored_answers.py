@@ -72,7 +72,7 @@ def test_columns_of_another_name_are_told_and_ids_of_a_sheet_are_numbers(tmp_pat
         ("question_id,answer\n1,a\n1,b\nb,c\n", "id 1"),
         ("id,回答文\n1,a\n", "回答文"),
         ("question_id,answer\n", "no row"),
-        ("question_id,answer,cost_usd\n1,a,dear\n", "row 1"),
+        ("question_id,answer,cost_usd\n1,a,dear\n", "row 2"),  # as a spreadsheet shows it
         ("question_id,answer\n1,隔離し,報告します。\nb,c\n", "row 2 has 3 cells, the first row 2"),
         ('question_id,answer\n1,"隔離します。\nb,c\n', "every quote"),
     ],

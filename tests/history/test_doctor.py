@@ -200,7 +200,7 @@ def test_a_dataset_that_no_run_can_use_is_an_error_and_a_weak_one_a_note(
     )
     (row,) = check_dataset(path).to_dict("records")
     assert (row["level"], row["file"], row["problem"]) == ("error", "質問.csv", "unreadable")
-    assert "row 2: the field 'expected_keypoints' is empty" in row["what"]
+    assert "row 2: the field 'expected_keypoints' is [], expected a list" in row["what"]
     assert "row 2, row 3, row 4: id 1 is used 3 times" in row["what"] and not row["what"].startswith(str(path))
     path.write_text(f"{head}1,正常系,隔離は？,当番\n2,正常系,隔離は？,当番|30分以内\n", "utf-8")
     weak = check_dataset(path)

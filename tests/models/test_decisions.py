@@ -99,22 +99,22 @@ def _levels(change: Callable[[Answers], Answers]) -> Callable[[Answers], Answers
 
 
 PLANTED: dict[str, tuple[Callable[[Answers], Answers], str]] = {
-    "an answer too few": (lambda answers: answers[:-1], "5 answers to 6"),
-    "an answer too many": (lambda answers: [*answers, answers[0]], "7 answers to 6"),
-    "two answers swapped": (lambda answers: [answers[1], answers[0], *answers[2:]], "should"),
-    "no name": (_with_first(name=None), "should"),
-    "another kind": (lambda answers: [{"type": "predicate", "name": "根拠性", "probability": 1}, *answers[1:]], "neither"),
-    "probabilities beyond 1": (_levels(lambda rows: [row | {"probability": 0.5} for row in rows]), "add up"),
+    "an answer too few": (lambda answers: answers[:-1], "did not answer"),
+    "an answer too many": (lambda answers: [*answers, answers[0]], "did not answer"),
+    "two answers swapped": (lambda answers: [answers[1], answers[0], *answers[2:]], "did not answer"),
+    "no name": (_with_first(name=None), "did not answer"),
+    "another kind": (lambda answers: [{"type": "predicate", "name": "根拠性", "probability": 1}, *answers[1:]], "agreed shape"),
+    "probabilities beyond 1": (_levels(lambda rows: [row | {"probability": 0.5} for row in rows]), "contradict"),
     "a negative probability": (
-        _levels(lambda rows: [row | {"probability": p} for row, p in zip(rows, (-0.2, 0.6, 0.6), strict=True)]), "add up",
+        _levels(lambda rows: [row | {"probability": p} for row, p in zip(rows, (-0.2, 0.6, 0.6), strict=True)]), "contradict",
     ),
-    "a level twice": (_levels(lambda rows: [rows[0], rows[1], rows[1]]), "levels"),
-    "a level left out": (_levels(lambda rows: rows[1:]), "levels"),
+    "a level twice": (_levels(lambda rows: [rows[0], rows[1], rows[1]]), "agreed shape"),
+    "a level left out": (_levels(lambda rows: rows[1:]), "agreed shape"),
     "labels turned round": (
-        _levels(lambda rows: [row | {"label": other["label"]} for row, other in zip(rows, rows[::-1], strict=True)]), "levels",
+        _levels(lambda rows: [row | {"label": other["label"]} for row, other in zip(rows, rows[::-1], strict=True)]), "agreed shape",
     ),
-    "another expected value": (_with_first(score=0.2), "expected value"),
-    "an expected value that is none": (_with_first(score=float("nan")), "given as nan"),
+    "another expected value": (_with_first(score=0.2), "contradict"),
+    "an expected value that is none": (_with_first(score=float("nan")), "contradict"),
 }  # fmt: skip
 
 
