@@ -212,10 +212,7 @@ def test_a_context_given_twice_does_not_move_the_marks(item: dict[str, Any]) -> 
         if (text := spoil(item)) is not None:
             as_made = _as_made(item, text)
             twice = replace(as_made, passages=as_made.passages * 2, context="")
-            marks = [
-                sj.evaluate_answer(question, answer, model="offline").average_score
-                for answer in (as_made, twice)
-            ]
+            marks = [sj.evaluate_answer(question, answer, model="offline").average_score for answer in (as_made, twice)]
             assert max(marks) - min(marks) <= 1, (damage, marks)
 
 
