@@ -474,9 +474,6 @@ class RunOptions:
         then be given by name.
     fresh
         Start a new run even if an interrupted one could be resumed.
-    resume
-        The journal of the interrupted run to resume. If the new call asks for something else than that run, a
-        ConfigError names the differences.
     on_result
         A function that is called with each new result after the result is on the disk. It is called in the thread that
         started the run.
@@ -497,7 +494,6 @@ class RunOptions:
     patience_s: float | None = None
     executor: Executor | None = None
     fresh: bool = False
-    resume: Path | str | None = None
     on_result: Callable[[EvaluationResult], None] | None = None
     stop: Event | None = None
 

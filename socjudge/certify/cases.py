@@ -19,7 +19,7 @@ from ..errors import BudgetReached
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt
 from ..records import Evaluation, EvaluationRun, Rubric, RunInfo, RunOptions, Usage, total_usage
-from ..runs.estimate import estimate_plan
+from ..runs.forecast import estimate_plan
 from ..runs.plan import Plan, check_counts, plan_answers
 from ..runs.running import carry_out
 from ..runs.unfinished import find_journal, load_unfinished

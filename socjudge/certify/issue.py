@@ -16,7 +16,7 @@ from ..base.messages import listed, say
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
 from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, Usage, is_embedded
-from ..runs.estimate import cost_notes
+from ..runs.forecast import cost_notes
 from ..runs.load import load_run
 from ..settings import open_project
 from ..stats.agreement import judge_agreement

@@ -185,8 +185,7 @@ def _require_certificate(plan: RunPlan) -> None:
 def ask_what_is_free(plan: RunPlan, yes: bool) -> RunPlan:
     """Ask once whether a model of unknown price is free, keep a yes in socjudge.toml, and return the plan at that price.
     Without a terminal, or with `yes`, nothing is asked."""
-    from ..runs.estimate import unpriced
-    from ..runs.forecast import foresee
+    from ..runs.forecast import foresee, unpriced
 
     if yes or not sys.stdin.isatty() or not (models := unpriced(plan.plan)):
         return plan

@@ -12,7 +12,6 @@ import pandas as pd
 
 from .. import constants
 from ..answering.dataset import dataset_notes, load_eval_dataset
-from ..base.files import as_path
 from ..base.messages import listed, os_reason, say
 from ..base.verdict import part_text, run_verdict
 from ..errors import ConfigError
@@ -21,7 +20,7 @@ from ..records import UNKNOWN, EvaluationResult, EvaluationRun
 from ..runbooks.companions import load_organisation, load_questions, load_synonyms
 from ..runbooks.reading import decode_runbook, find_runbooks, split_runbook
 from ..runs.logs import load_log, newer_text, parse_log
-from ..runs.unfinished import find_stubs, unfinished_runs
+from ..runs.unfinished import unfinished_runs
 from .reading import list_logs, moment_of, with_progress
 
 LEVELS = ["error", "warning", "note"]
@@ -222,10 +221,3 @@ def _of_journals(logs_dir: Path | str) -> Iterator[_Finding]:
         what = say(words, done=run.done, total=run.total, judge=run.run.judge_model)
         remedy = say("start the same run again to go on, or delete the file")
         yield _Finding("note", run.path.name, "", "unfinished", what, remedy)
-    what = say(
-        "the journal of a run that was stopped as it began: its first line is not whole, and nothing judged or paid is "
-        "in it"
-    )
-    remedy = say("delete the file")
-    for path in find_stubs(as_path(logs_dir)):
-        yield _Finding("note", path.name, "", "unfinished", what, remedy)

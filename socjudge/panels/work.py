@@ -12,8 +12,7 @@ import ipywidgets as widgets
 from ..base.messages import listed, say
 from ..base.showing import block, escape
 from ..records import Usage, total_usage
-from ..runs.estimate import unpriced
-from ..runs.forecast import RunPlan
+from ..runs.forecast import RunPlan, unpriced
 from ..settings import keep_free, open_project
 from .controls import AUTO, NARROW, Panel, Words, button, field, html, tick_box, told_in
 from .state.session import Session, State

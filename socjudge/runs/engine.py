@@ -178,15 +178,12 @@ class Engine:
     async def _own_answer(self, own: Assistant, sample: Sample) -> AssistantAnswer:
         answer = await own.answer(sample.question, sample.answer_repeat, self._gate)
         if answer.version and self._version and answer.version != self._version:
-            before, after, journal = self._version, answer.version, self._journal.path
             raise ConfigError(
                 "assistant {name} changed its version from {before} to {after} within the run, so the run has stopped; "
-                'to judge the answers of {before}, pass answers="{journal}" and the questions that have an answer '
-                "there; to begin anew with {after}, run with fresh=True",
+                "start it again with fresh=True",
                 name=own.name,
-                before=before,
-                after=after,
-                journal=journal,
+                before=self._version,
+                after=answer.version,
             )
         self._version = answer.version or self._version
         return answer
@@ -202,7 +199,7 @@ class Engine:
         span = span_of(evaluation.scores, evaluation.average_score, evaluation.status)
         evaluation = replace(
             evaluation,
-            passed=outcome_of(span, evaluation.status, run_rule(self._journal.info).line) == "passed",
+            passed=outcome_of(span, evaluation.status, run_rule(self._journal.run).line) == "passed",
             usage=evaluation.usage + self._journal.before(i, result.judge_repeat)[1],
         )
         result = replace(result, evaluation=evaluation)

@@ -1,7 +1,8 @@
-"""Show what a run would do and cost before it starts, and start it: `RunPlan`."""
+"""Show what a run would do and cost before it starts, and start it: `RunPlan`. No request is sent before."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,12 +14,14 @@ from ..base.files import as_path
 from ..base.messages import say
 from ..base.showing import block, dollars, escape, facts_html, money, one_line
 from ..errors import ConfigError
+from ..models.endings import ending_line
 from ..models.gate import Budget
-from ..records import EvaluationResult, EvaluationRun, Rubric, RunOptions, Usage
-from .estimate import cost_notes, estimate_plan, rest_of
+from ..models.opening import Model
+from ..models.prices import estimate_tokens, price_key, price_usd
+from ..records import EvaluationResult, EvaluationRun, ModelRequest, RunOptions, Usage, is_embedded
 from .plan import Plan
 from .running import carry_out
-from .unfinished import check_same_run, describe_journal, find_journal, note_on_nearest
+from .unfinished import UnfinishedRun, find_journal, note_on_nearest
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,36 +105,23 @@ class RunPlan:
         return facts_html(say("Plan of a run (list prices)"), facts) + "".join(told)
 
 
-def foresee(
-    plan: Plan,
-    options: RunOptions | None = None,
-    logs_dir: Path | str | None = None,
-    *,
-    expected: Rubric | None = None,
-) -> RunPlan:
-    """Return what a plan would do and cost now, and the interrupted run that it would resume. No request is sent.
-    `expected`: the rubric that the user counts on. ConfigError if `options.resume` is the journal of another run."""
+def foresee(plan: Plan, options: RunOptions | None = None, logs_dir: Path | str | None = None) -> RunPlan:
+    """Return what a plan would do and cost now, and the interrupted run that it would resume. No request is sent."""
     options, folder = options or RunOptions(), as_path(logs_dir or constants.LOGS_DIR)
     whole, problem, found = estimate_plan(plan), "", None
     notes = [plan.own.told_before] if plan.own is not None and plan.own.told_before else []
     try:
-        path = None
-        if options.resume is not None:
-            path = check_same_run(Path(options.resume).resolve(), plan.identity)
-        elif not options.fresh:
-            path = find_journal(folder, plan.identity)
-            if path is None and (note := note_on_nearest(folder, plan.identity)):
-                notes.append(note)
-        found = None if path is None else describe_journal(path)
+        if not options.fresh and (path := find_journal(folder, plan.identity)):
+            found = UnfinishedRun(path)
+        elif not options.fresh and (note := note_on_nearest(folder, plan.identity)):
+            notes.append(note)
     except ConfigError as error:
-        if options.resume is not None:
-            raise
         problem = str(error)
     if plan.assistant is not None and plan.index is None:
         problem = problem or say("there is no search index of the runbooks yet; build it")
     if found is None:
         return RunPlan(plan, options, folder, whole, 0, "\n".join(notes), problem)
-    if told := rubric_changes(expected or plan.rubric, found.run.rubric or plan.rubric):
+    if told := rubric_changes(plan.rubric, found.run.rubric or plan.rubric):
         notes.append(
             say(
                 "The run keeps the rubric it began with; other than the present settings: {told}. Start anew to "
@@ -140,6 +130,94 @@ def foresee(
             )
         )
     kept = len(plan.known)
-    done = max(found.done - kept, 0)
-    left = rest_of(whole, done, plan.total - kept)
+    left = rest_of(whole, max(found.done - kept, 0), plan.total - kept)
     return RunPlan(plan, options, folder, left, found.done, "\n".join(notes), problem)
+
+
+# -- the estimate
+
+
+# Tokens for estimates: means over the ten questions. An answer; its passages, by k (2,040 tokens with k=1, 2,410 with
+# 5, 3,380 with 10, 7,540 with 30); a judge's JSON (700 with six criteria).
+_ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKENS = 500, 1500, 190, 100, 100
+
+
+def estimate_plan(plan: Plan) -> Usage:
+    """Estimate calls, tokens and list price of a whole run. No request is sent. The estimate is rough: it leaves out
+    hidden reasoning tokens and retries. Calls of the embedded default are not counted."""
+    known = {(row.question.id, row.answer_repeat, row.judge_repeat) for row in plan.known}
+    template = estimate_tokens(plan.judge_prompt.text)
+    context = _GUIDE_TOKENS + _PASSAGE_TOKENS * plan.k
+    answering = 0 if plan.assistant_prompt is None else estimate_tokens(plan.assistant_prompt.text) + context
+    judge_in, answer_in = list[int](), list[int]()
+    for sample in plan.samples:
+        question, stored = sample.question, sample.stored
+        if stored is not None and stored.is_empty:
+            continue  # there is nothing to judge
+        asked = estimate_tokens(question.question + "".join(question.expected_keypoints))
+        given = context + _ANSWER_TOKENS if stored is None else estimate_tokens(stored.context + stored.answer)
+        left = [
+            repeat for repeat in range(plan.judge_repeats) if (question.id, sample.answer_repeat, repeat) not in known
+        ]
+        judge_in += [template + asked + given] * len(left)
+        if plan.assistant is not None:
+            answer_in.append(answering + estimate_tokens(question.question))
+    judge_out = _COMMENT_TOKENS + _CRITERION_TOKENS * len(plan.rubric.criteria)
+    return _usage(plan.judge, judge_in, judge_out) + _usage(plan.assistant, answer_in, _ANSWER_TOKENS)
+
+
+def rest_of(whole: Usage, done: int, total: int) -> Usage:
+    """Return the estimate for the rest of a run, in proportion to the judgements that are left."""
+    share = 1 - done / total
+    calls, tokens_in, tokens_out = (
+        math.ceil(round(number * share, 6)) for number in (whole.calls, whole.input_tokens, whole.output_tokens)
+    )
+    return Usage(calls, tokens_in, tokens_out, None if whole.cost_usd is None else whole.cost_usd * share)
+
+
+def cost_notes(*plans: Plan) -> str:
+    """Return what to know beside the estimates, one line each: that a model ends, what is assumed, what has no price."""
+    told = list[str]()
+    for plan in plans:
+        told += [ending_line(each.name, each.service) for each in (plan.judge, plan.assistant) if each]
+        if plan.own is not None:
+            told.append(
+                say(
+                    "the answers of {name} are not known yet, so about {answer:,} tokens for each and {contexts:,} for its "
+                    "contexts are assumed; with longer contexts the judge reads, and costs, more. What {name} costs is "
+                    "not counted",
+                    name=plan.own.name,
+                    answer=_ANSWER_TOKENS,
+                    contexts=_GUIDE_TOKENS + _PASSAGE_TOKENS * plan.k,
+                )
+            )
+        told += [
+            say(
+                "the price of {model} is unknown, so its cost is not counted and no cap can be held: an address does "
+                "not prove a price. socjudge.toml takes it, in US dollars per million tokens, below a line "
+                '[prices."{name}"]: input = … and output = …, both 0 if it is free',
+                model=model.where,
+                name=key,
+            )
+            for key, model in unpriced(plan).items()
+        ]
+    return "\n".join(dict.fromkeys(filter(None, told)))
+
+
+def unpriced(plan: Plan) -> dict[str, Model]:
+    """Return the models whose price nobody knows, by the names that `[prices]` has for them where they are called."""
+    asked = ModelRequest("judge", (), {})
+    models = {model.name: model for model in (plan.judge, plan.assistant) if model is not None}
+    return {
+        price_key(name, model.address): model
+        for name, model in models.items()
+        if model.most_usd(asked) is None and price_usd(name, 1, 1, model.address) is None
+    }
+
+
+def _usage(model: Model | None, input_tokens: list[int], output_tokens_each: int) -> Usage:
+    if model is None or is_embedded(model.name) or not input_tokens:
+        return Usage()
+    calls, tokens_in = len(input_tokens), sum(input_tokens)
+    tokens_out = output_tokens_each * calls
+    return Usage(calls, tokens_in, tokens_out, price_usd(model.name, tokens_in, tokens_out, model.address))

@@ -13,7 +13,6 @@ from ..answering.stored_answers import StoredAnswers, contradiction, is_of_anoth
 from ..errors import ConfigError, NoAnswer
 from ..records import AssistantAnswer, EvalQuestion
 from ..settings import open_project
-from .unfinished import SUFFIX, read_journal
 
 Given = Any  # Sequence of answers, StoredAnswers, DataFrame, path, function, Runnable, Assistant, name in socjudge.toml
 
@@ -24,11 +23,7 @@ def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[Assist
     if given is None or isinstance(given, Assistant):
         return given
     if isinstance(given, Path) or (isinstance(given, str) and _is_file(given)):
-        path = Path(given)
-        if not path.name.endswith(SUFFIX):
-            return load_answers(path).for_questions(questions)
-        answers = read_journal(path).answers.values()
-        return StoredAnswers(tuple(("", each.question, each) for each in answers), str(path)).for_questions(questions)
+        return load_answers(Path(given)).for_questions(questions)
     if isinstance(given, StoredAnswers):
         return given.for_questions(questions)
     if hasattr(given, "to_dict") and hasattr(given, "columns"):

@@ -5,7 +5,7 @@ One JSON object per line. The first is the header: {"journal", "run", "total"}; 
 the calls in flight can add to it. `sample` and `repeat` count answers and judgements from 0.
 
 - {"session"}: the run was started or resumed
-- {"answer", "sample"}: an answer of the assistant
+- {"answer", "sample", "repeat"}: an answer of the assistant
 - {"reply", "sample", "repeat"}: a judge's reply that could not be parsed
 - {"row", "sample", "repeat"}: a judged answer, as a row of the log; the last one of a judgement counts
 """
@@ -31,37 +31,23 @@ from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Us
 from .identity import Identity
 from .log_json import answer_to_dict, info_to_dict, result_to_dict
 from .logs import log_names, to_json
-from .unfinished import (
-    FORMAT,
-    SUFFIX,
-    Contents,
-    check_same_run,
-    damaged,
-    find_journal,
-    read_lines,
-)
+from .unfinished import FORMAT, SUFFIX, UnfinishedRun, find_journal
 
 
-class Journal(Contents):
+class Journal(UnfinishedRun):
     """A run on disk, locked against other processes."""
 
     def __init__(self, path: Path, lock: filelock.BaseFileLock) -> None:
-        super().__init__()
-        self.path, self._lock, self._began = path, lock, time.monotonic()
-        end, raw = 0, b""
-        for number, (raw, line, what) in enumerate(read_lines(path), start=1):
-            self.take(line, what)
-            if line.sample * self.info.judge_repeats + line.repeat >= self.total:
-                raise damaged(path, number)
-            end += len(raw)
+        super().__init__(path)
+        self._lock, self._began = lock, time.monotonic()
         # judgements that are requested again: without scores, or unparsable before
         self.again = {at for at, row in self.rows.items() if row.evaluation.status in ("failed", "unparsable")}
         # the run's cost so far in US dollars, and the most that the calls in flight can cost
         self.meter: Callable[[], tuple[float, float]] = lambda: (self.noted_usd, self.open_usd)
         self._writing = threading.Lock()  # after a second Ctrl-C, the loop may add a line while the waiting thread does
         self._file = path.open("a+b", buffering=0)
-        self._file.truncate(end)  # removes half a line, left by a killed process
-        if not raw.endswith(b"\n"):
+        self._file.truncate(self.size)  # removes half a line, left by a killed process
+        if not self.is_ended:
             os.write(self._file.fileno(), b"\n")  # the line is whole, and only its end was lost
 
     @property
@@ -93,18 +79,17 @@ class Journal(Contents):
     def add(self, what: AssistantAnswer | Completion | EvaluationResult, sample: int, repeat: int = 0) -> None:
         """Keep an answer, a reply that could not be parsed, or a judged answer."""
         if isinstance(what, AssistantAnswer):
-            self._write({"answer": answer_to_dict(what), "sample": sample})
-            self.keep(what, sample)
+            told = {"answer": answer_to_dict(what)}
         elif isinstance(what, Completion):
-            self._write({"reply": asdict(what), "sample": sample, "repeat": repeat})
-            self.keep(what, sample, repeat)
+            told = {"reply": asdict(what)}
         else:
-            self._write({"row": result_to_dict(what), "sample": sample, "repeat": repeat})
-            self.keep(what, sample, repeat)
+            told = {"row": result_to_dict(what)}
+        self._write({**told, "sample": sample, "repeat": repeat})
+        self._keep(what, sample, repeat)
+        if isinstance(what, EvaluationResult):
+            self.again.discard((sample, repeat))
             if what.evaluation.status == "failed":
                 self.again.add((sample, repeat))
-            else:
-                self.again.discard((sample, repeat))
 
     def note_spending(self) -> None:
         """Write what the run has cost, and what the calls in flight can cost, if the last line says something else."""
@@ -142,7 +127,7 @@ class Journal(Contents):
                 with contextlib.suppress(OSError):
                     self._file.truncate(start)
                 raise self._unwritable(problem) from None
-        self.note(line["t"], spent_usd, open_usd)
+        self._note(line["t"], spent_usd, open_usd)
 
     def _unwritable(self, problem: OSError) -> ConfigError:
         return ConfigError(
@@ -154,22 +139,18 @@ class Journal(Contents):
         )
 
 
-def open_journal(folder: Path, info: RunInfo, *, total: int, fresh: bool = False, path: Path | None = None) -> Journal:
-    """Open the run's unfinished journal (the one at `path`, if given), or create one (always, if `fresh`).
-    ConfigError if another process is making the run, or if the journal at `path` is of another run (it says how)."""
+def open_journal(folder: Path, info: RunInfo, *, total: int, fresh: bool = False) -> Journal:
+    """Open the run's unfinished journal, or create one (always, if `fresh`). ConfigError if another process is making
+    the run."""
     folder.mkdir(parents=True, exist_ok=True)
     identity, journal = Identity.of(info), None
-    # Where the journal is: a run with another folder for its log may take it up.
-    lock = _held(path.resolve().parent if path else folder, identity.sha256)
+    lock = _held(folder, identity.sha256)
     try:
-        if path is not None:
-            path = check_same_run(path.resolve(), identity)
-        elif not fresh:
-            path = find_journal(folder, identity)
+        path = None if fresh else find_journal(folder, identity)
         journal = Journal(path or _create(folder, info, total), lock)
         started = datetime.now().astimezone().isoformat(timespec="seconds")
         journal._write({"session": {"started_at": started, "pid": os.getpid()}})
-        journal.begin_session()
+        journal._begin_session()
         journal.sync()
         return journal
     except BaseException:

@@ -34,10 +34,7 @@ from ..records import (
     RunSummary,
     asked_of,
 )  # fmt: skip
-from .log_shape import Log, LoggedAnswer, LoggedEvaluation, OfAssistant, Row, fit, unfit, unknown_keys
-
-_RULE_LIMITS = {"pass_threshold": 100, "pass_rate_required": 1}  # highest values; the lowest are 0
-
+from .log_shape import Log, LoggedAnswer, LoggedEvaluation, OfAssistant, Row, fit, unknown_keys
 
 # -- writing
 
@@ -290,10 +287,15 @@ def _checked_info(info: RunInfo, *, where: str) -> RunInfo:
     }
     if any(getattr(info, name) != value for name, value in true.items()):
         info = replace(info, **true)
-    for name, most in _RULE_LIMITS.items():
-        if (value := getattr(info, name)) is not None and not 0 <= value <= most:
-            raise unfit(f"{where}.{name}", value, say("a number from 0 to {most}", most=most))
     told, rubric = (info.pass_threshold, info.pass_rate_required), info.rubric
+    if not (0 <= (told[0] or 0) <= 100 and 0 <= (told[1] or 0) <= 1):
+        raise ConfigError(
+            "{where}: the pass line is {line} and the pass rate {rate}, expected 0 to 100 and 0 to 1; correct it in the "
+            "file, or take another log",
+            where=where,
+            line=told[0],
+            rate=told[1],
+        )
     if rubric is not None and told != (rubric.pass_threshold, rubric.pass_rate):
         raise ConfigError(
             "{where}: the pass line or rate in rubric is not the one beside it (pass_threshold, "

@@ -6,12 +6,10 @@ the record is the shape. The classes here are what stands otherwise.
 
 from __future__ import annotations
 
-import json
 import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -100,133 +98,42 @@ def unknown_keys(data: Mapping[str, Any], kind: Any) -> dict[str, Any]:
 
 # -- reading
 
+# What other tools and older versions write as null: an object or a list that is absent, and a number that was not finite.
+_ABSENT = {
+    "expected_keypoints", "flags", "assistant", "passages", "usage", "retries", "missing", "run", "assistant_usage",
+    "judge_usage", "runbooks",
+}  # fmt: skip
+_NOT_FINITE = {"processing_time", "wall_time_s", "score", "seconds"}  # and all of a summary
+
 
 def fit(data: Any, kind: type[T], where: str) -> T:
-    """Return parsed JSON as an object of this class. `data` may be changed. If it does not fit, the ConfigError names
-    the place, beginning with `where`, and what was expected there."""
-    nulls: dict[str, msgspec.ValidationError] = {}
-    while True:
+    """Return parsed JSON as an object of this class. If it does not fit, the ConfigError says where and why not."""
+    try:
         try:
             return msgspec.convert(data, kind)
         except msgspec.ValidationError as error:
-            fault = _Fault(error)
-            if fault.is_null and fault.place not in nulls:
-                nulls[fault.place] = error
-                _replace_nulls(data, fault)
-                continue
-            lacking = nulls.get(f"{fault.place}.{fault.lacks}")  # null in a place that must not be empty
-            raise _explained(data, kind, where, _Fault(lacking) if lacking else fault) from None
-        except ConfigError as error:  # a rubric checks its own values
-            place = ".rubric" if kind is RunInfo else ": run.rubric"
-            raise ConfigError(f"{where}{place}: {error}") from None
-
-
-# The words of msgspec.
-_LACKS = re.compile(r"Object missing required field `(\w+)`")
-_UNFIT = re.compile(r"Expected `([\w |]+)`(?:, got `(\w+)`)?")
-_KEYS = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
-
-
-class _Fault:
-    """What a ValidationError of msgspec says, taken apart."""
-
-    def __init__(self, error: msgspec.ValidationError) -> None:
-        self.text = str(error)
-        said, _, place = self.text.partition(" - at `$")
-        self.place = place.removesuffix("`")
-        # the place as keys; … for some key of an object whose keys are free
-        self.keys: list[Any] = [
-            name or (... if index == "..." else int(index)) for name, index in _KEYS.findall(self.place)
-        ]
-        found = _LACKS.match(said)
-        self.lacks = found[1] if found else ""
-        found = _UNFIT.match(said)
-        self.kinds = found[1].split(" | ") if found else []
-        # JSON has null for NaN, and null for an optional object or list means that it is absent.
-        is_field = bool(self.keys) and isinstance(self.keys[-1], str)
-        self.is_null = is_field and said.endswith("got `null`") and self.kinds[0] in ("float", "object", "array")
-
-
-def _replace_nulls(data: Any, fault: _Fault) -> None:
-    """Replace null by NaN in this place of all rows, or remove it."""
-    *parents, name = fault.keys
-    for parent in _all_at(data, parents):
-        if isinstance(parent, dict) and parent.get(name, 0) is None:
-            if fault.kinds == ["float"]:
-                parent[name] = math.nan
-            else:
-                del parent[name]
-
-
-def _all_at(data: Any, keys: list[Any]) -> Iterator[Any]:
-    if not keys:
-        yield data
-    elif isinstance(keys[0], int) and isinstance(data, list | tuple):
-        for each in data:
-            yield from _all_at(each, keys[1:])
-    elif isinstance(data, dict) and keys[0] in data:
-        yield from _all_at(data[keys[0]], keys[1:])
-
-
-def _explained(data: Any, kind: Any, where: str, fault: _Fault) -> ConfigError:
-    at, place = data, where if kind is not Log else f"{where}:"
-    for number, key in enumerate(fault.keys):
-        if key is ...:
-            key = _unfit_key(at, fault)
-            place += f".{key[:60]}"
-        else:
-            place += f"[{key}]" if isinstance(key, int) else f".{key}" if number or kind is not Log else f" {key}"
-        at = at[key] if isinstance(at, list | tuple) else at.get(key)
-    place = place.removesuffix(":")
-    if kind is Log and "results" in (fault.lacks, *fault.keys[-1:]):
-        return ConfigError(
-            "{where}: 'results' is {value}, expected a list; is this a judge_eval log?",
+            if "got `null`" not in str(error):
+                raise
+            return msgspec.convert(_without_nulls(data), kind)
+    except msgspec.ValidationError as error:
+        reason, _, place = str(error).partition(" - at `$")
+        raise ConfigError(
+            "{where}: {place} is not as a log has it ({reason}); correct it in the file, or take another log",
             where=where,
-            value=_shown(None if fault.lacks else at),
-        )
-    if fault.lacks:
-        return ConfigError(
-            "{where} has no '{key}'; the log is incomplete, see EVAL_GUIDE 3", where=place, key=fault.lacks
-        )
-    return unfit(place, at, _expected(fault))
+            place=place.strip(".`") or say("the file"),
+            reason=reason,
+        ) from None
+    except ConfigError as error:  # a rubric checks its own values
+        raise ConfigError(f"{where}: {error}") from None
 
 
-def _unfit_key(at: Mapping[str, Any], fault: _Fault) -> str:
-    kind: Any = Score | None if fault.keys[-2:-1] == ["scores"] else str | None if "null" in fault.kinds else str
-    for key, value in at.items():
-        try:
-            msgspec.convert(value, kind)
-        except msgspec.ValidationError:
-            return key
-    return "…"
-
-
-_KINDS = {
-    "str": "a text", "bool": "true or false", "int": "a whole number", "float": "a number", "null": "null",
-    "object": "an object {{…}}", "array": "a list […]",
-}  # fmt: skip
-
-
-def _expected(fault: _Fault) -> str:
-    if fault.keys[-1:] == ["status"]:
-        return say("one of {known}", known=", ".join(get_args(Status)))
-    if fault.keys[-2:-1] == ["scores"] or fault.keys[-1:] in (["average_score"], ["pass_threshold"]):
-        return say("a number from 0 to 100")
-    kinds = ["object"] if "object" in fault.kinds else fault.kinds
-    expected = say(" or ").join(say(_KINDS[each]) for each in kinds)
-    return say("{expected} of at most 64 bits", expected=expected) if re.search("` [<>]=", fault.text) else expected
-
-
-def unfit(where: str, value: Any, expected: str) -> ConfigError:
-    """Return the error for a value in a log that is not what was expected."""
-    return ConfigError(
-        "{where} is {value}, expected {expected}; correct it in the file, or take another log",
-        where=where,
-        value=_shown(value),
-        expected=expected,
-    )
-
-
-def _shown(value: Any) -> str:
-    text = say("missing or null") if value is None else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else f"{text[:60]}…"
+def _without_nulls(value: Any, inside: str = "") -> Any:
+    if isinstance(value, list):
+        return [_without_nulls(each) for each in value]
+    if not isinstance(value, dict) or inside == "scores":
+        return value
+    return {
+        name: math.nan if each is None and (name in _NOT_FINITE or inside == "summary") else _without_nulls(each, name)
+        for name, each in value.items()
+        if each is not None or name not in _ABSENT
+    }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import math
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,19 @@ from ..base.atomic_files import check_writable
 from ..base.conditions import UNTOLD
 from ..base.files import as_path
 from ..base.messages import aside, explained, say
+from ..base.pass_rule import run_rule
+from ..base.verdict import summarise_results
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
 from ..models.gate import Budget, RunGate, get_settings
-from ..records import EvaluationRun, ModelRequest, RunOptions
+from ..records import UNKNOWN, EvaluationRun, ModelRequest, RunOptions, Usage, total_usage
 from .engine import Engine
-from .finishing import find_finished, finish_run
+from .identity import Identity
 from .journal import Journal, open_journal
+from .load import load_run
+from .logs import logs_of_run, save_evaluation_results
 from .plan import Plan, begin_now, check_counts
-from .unfinished import describe_journal, find_journal
+from .unfinished import UnfinishedRun, find_journal
 
 SHOW_S = 1.0  # seconds between updates of the bar
 LOG_S = 30.0  # seconds, if a bar is not redrawn in place, because each update is a line in somebody's log file
@@ -52,15 +57,14 @@ def carry_out(
         folder=folder,
     ):  # now, because later it would cost the replies
         check_writable(folder)
-        path = None if options.resume is None else Path(options.resume)
-        journal = open_journal(folder, begin_now(plan.info), total=plan.total, fresh=options.fresh, path=path)
+        journal = open_journal(folder, begin_now(plan.info), total=plan.total, fresh=options.fresh)
     is_over = False
     try:
-        if journal.sessions > 1 and (finished := find_finished(journal)):
+        if journal.sessions > 1 and (finished := _find_finished(journal)):
             is_over = True
             return finished
         _take_over(journal, plan, already, progress)
-        run_id = journal.info.run_id
+        run_id = journal.run.run_id
         budget.note(run_id, journal.noted_usd + journal.open_usd if budget.max_usd is None else journal.spent_usd)
         gate = RunGate(
             max_concurrency=options.max_concurrency, budget=budget, run_id=run_id, signal=options.stop, settings=settings,
@@ -71,15 +75,15 @@ def carry_out(
         engine = Engine(plan, journal, gate, max_failures=options.max_failures, executor=options.executor)
         if plan.asks and not engine.failures.has_answered["judge"]:
             event_loop.wait(plan.judge.check_name())  # before the answers are paid for
-        _work(engine, gate, journal, plan.total, options, progress=progress)
-        run = finish_run(journal, plan, folder, spent_usd=gate.spent_usd if is_priced else None)
+        _work(engine, gate, journal, options, progress=progress)
+        run = _finish(journal, plan, folder, spent_usd=gate.spent_usd if is_priced else None)
         is_over = True
         return run
     except (SocJudgeError, KeyboardInterrupt) as error:
         is_over = journal.is_empty
         if is_over or isinstance(error, KeyboardInterrupt):
             raise
-        error.args = (f"{error}\n{_how_to_go_on(journal, plan.total)}",)
+        error.args = (f"{error}\n{_how_to_go_on(journal)}",)
         raise
     finally:
         journal.close(discard=is_over)
@@ -99,6 +103,19 @@ def _is_priced(plan: Plan, budget: Budget) -> bool:
         model=unpriced,
         file=constants.PROJECT_MARK,
     )
+
+
+def _find_finished(journal: Journal) -> EvaluationRun | None:
+    """Return the run of a journal from its log, if there is one with all that was asked for. The process was then
+    killed before it could remove the journal. What was saved of the journal itself has no end, and is not that log."""
+    began = journal.run
+    for path in logs_of_run(began.run_id, journal.path.parent, started_at=began.started_at):
+        with contextlib.suppress(ConfigError):
+            run = load_run(path)
+            is_whole = run.run.run_id == began.run_id and len(run.results) == journal.total
+            if is_whole and run.run.finished_at and Identity.of(began) == Identity.of(run.run):
+                return run
+    return None
 
 
 def _take_over(journal: Journal, plan: Plan, already: int, progress: bool) -> None:
@@ -145,45 +162,37 @@ def shared_budget(
             )
         budget.note(run.run.run_id, paid or 0.0)
     for plan in interrupted if budget.max_usd is not None else ():
-        if (journal := find_journal(folder, plan.identity)) is not None:
-            counted = describe_journal(journal)
+        if (path := find_journal(folder, plan.identity)) is not None:
+            counted = UnfinishedRun(path)
             budget.note(counted.run.run_id, counted.spent_usd)
     return budget
 
 
-def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: RunOptions, *, progress: bool) -> None:
+def _work(engine: Engine, gate: RunGate, journal: Journal, options: RunOptions, *, progress: bool) -> None:
     """Wait for the engine, show the progress and pass on the results. Raise the error that ended the run."""
     from tqdm.auto import tqdm
 
     on_result, stop = options.on_result, options.stop
-    scored, unread, points, shown_at = 0, 0, 0.0, 0.0
+    shown_at, is_over = 0.0, False
     complaint: BaseException | None = None
     loop = event_loop.get_loop()
     work = event_loop.start(engine.run(options.max_concurrency))
     in_place = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
-    every_s = SHOW_S if in_place else LOG_S
     with tqdm(
-        total=total, initial=journal.n_done, desc=say("evaluating"), unit=say(" questions"), disable=not progress,
+        total=journal.total, initial=journal.n_done, desc=say("evaluating"), unit=say(" questions"), disable=not progress,
         mininterval=0.1 if in_place else LOG_S, maxinterval=max(10.0, LOG_S),
     ) as bar:  # fmt: skip
-        over = False
-        while not over:
+        while not is_over:
             try:
-                over = bool(concurrent.futures.wait([work], event_loop.HEARTBEAT_S).done)
+                is_over = bool(concurrent.futures.wait([work], event_loop.HEARTBEAT_S).done)
                 if stop is not None and stop.is_set():
                     loop.call_soon_threadsafe(gate.stop)
                 news = engine.synced_results()
-                for result in news:
-                    if result.evaluation.status == "ok":
-                        scored, points = scored + 1, points + result.evaluation.average_score
-                    else:
-                        unread += 1
                 if news:  # tqdm would also draw an empty update
                     bar.update(len(news))
-                if (now := time.monotonic()) - shown_at >= every_s:
+                if (now := time.monotonic()) - shown_at >= (SHOW_S if in_place else LOG_S):
                     shown_at = now
-                    mean = say("mean {mean:.1f}", mean=points / scored) if scored else ""
-                    bar.set_postfix_str(f"{mean} {_under_way(engine, gate, unread, options.max_concurrency)}".strip())
+                    bar.set_postfix_str(_under_way(gate))
                 if on_result is not None and complaint is None:
                     for result in news:
                         on_result(result)
@@ -201,7 +210,7 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: 
     if complaint is not None:
         # these errors say themselves how to go on
         if not journal.is_empty and not isinstance(complaint, SocJudgeError):
-            told = _how_to_go_on(journal, total)
+            told = _how_to_go_on(journal)
             print(told, file=aside())
             if isinstance(complaint, KeyboardInterrupt):
                 # a notebook shows a traceback below, with this as its last line
@@ -218,48 +227,73 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, total: int, options: 
         )
 
 
-def _under_way(engine: Engine, gate: RunGate, unread: int, max_concurrency: int) -> str:
-    out = min(gate.in_flight, math.ceil(min(gate.limit, max_concurrency)))
-    counts = {
-        say("in flight"): out,
-        say("queued"): gate.in_flight - out,
-        say("retries"): gate.retries,
-        say("not scored"): unread,
-        say("undelivered"): engine.failures.n_undelivered,
-    }
+def _under_way(gate: RunGate) -> str:
+    counts = {say("in flight"): gate.in_flight, say("retries"): gate.retries}
     said = [f"${gate.spent_usd:.4f}"] * bool(gate.spent_usd) + [f"{name} {n}" for name, n in counts.items() if n]
-    if gate.limit < max_concurrency:
-        said.append(say("at most {limit:.0f} at a time", limit=gate.limit))
-    if gate.in_trouble:
-        said.append(gate.cause[:100])
-    return " ".join(said)
+    return " ".join([*said, gate.cause[:100] if gate.in_trouble else ""])
 
 
-def _how_to_go_on(journal: Journal, total: int) -> str:
+def _how_to_go_on(journal: Journal) -> str:
+    counts: dict[str, Any] = {
+        "done": journal.done,
+        "total": journal.total,
+        "path": journal.path,
+        "unread": journal.unread_text,
+    }
     try:
         journal.sync()
-        counted = describe_journal(journal.path)  # the same numbers as in `unfinished_runs`
+        journal.path.stat()
     except (ConfigError, OSError) as problem:
-        return say(
-            "{done} of {total} judged answers may be lost: {problem}", done=journal.n_done, total=total, problem=problem
-        )
-    info = journal.info
-    unread = (
-        say(" ({count} more could not be read and will be asked for again)", count=counted.unread)
-        if counted.unread
-        else ""
-    )
-    kept: dict[str, Any] = {"done": counted.done, "unread": unread, "total": total, "path": journal.path}
+        return say("{done} of {total} judged answers may be lost: {problem}", **counts, problem=problem)
+    info = journal.run
     for model, settings in ((info.judge_model, info.judge_settings), (info.assistant_model, info.assistant_settings)):
         if settings.startswith(UNTOLD):
             return say(
                 "{done} of {total} judged answers{unread} are safe in {path}, but cannot be gone on from: the "
                 "object {model} has no `settings` (temperature, address and the like, as text or a dict) that "
                 "would tell it from another one; give it some before the next run",
-                **kept,
+                **counts,
                 model=model,
             )
     return say(
-        "{done} of {total} judged answers{unread} are safe in {path}; start the same run again to go on",
-        **kept,
+        "{done} of {total} judged answers{unread} are safe in {path}; start the same run again to go on", **counts
     )
+
+
+def _finish(journal: Journal, plan: Plan, logs_dir: Path, *, spent_usd: float | None) -> EvaluationRun:
+    """Write the log of what is in the journal, and return the run. `spent_usd` is the most that it has cost (None:
+    unknown)."""
+    began = journal.run
+    # The present categories hold: they decide no score.
+    questions = {sample.question.id: sample.question for sample in plan.samples}
+    results = tuple(replace(each, question=questions[each.question.id]) for each in journal.results)
+    answers = {(each.question.id, each.answer_repeat): each.answer for each in reversed(results)}
+    answered = total_usage(answer.usage for answer in answers.values())
+    judged = total_usage(each.evaluation.usage for each in results)
+    given_up = total_usage(reply.usage for replies in journal.unparsable.values() for reply in replies)
+    asked = answered if plan.asks else Usage()  # stored answers cost this run nothing
+    costs = spent_usd, (asked + judged).cost_usd  # the most is never less than the sum over the rows
+    judges = dict.fromkeys(each.evaluation.model for each in results if each.evaluation.attempts)
+    assistants = dict.fromkeys(answer.model for answer in reversed(answers.values()))
+    versions = dict.fromkeys(answer.version for answer in reversed(answers.values()) if answer.version)
+    info = replace(
+        plan.info,
+        run_id=began.run_id,
+        started_at=began.started_at,
+        # The rule is that of the journal, also if the run was resumed with another one.
+        pass_threshold=began.pass_threshold,
+        pass_rate_required=began.pass_rate_required,
+        rubric=began.rubric,
+        finished_at=datetime.now().astimezone().isoformat(timespec="seconds"),
+        # The models that answered: usually one, or two if the service changed it midway.
+        judge_model_resolved=", ".join(name for name in judges if name != UNKNOWN) or UNKNOWN,
+        assistant_model_resolved=", ".join(name for name in assistants if name != UNKNOWN) or UNKNOWN,
+        assistant_version=", ".join(versions) or plan.info.assistant_version,
+        assistant_usage=asked,
+        judge_usage=judged + given_up,
+        most_usd=max((cost for cost in costs if cost is not None), default=None),
+        wall_time_s=journal.wall_time_s + journal.elapsed_s,
+        sessions=journal.sessions,
+    )
+    run = EvaluationRun(results, summarise_results(results, run_rule(began), asked=plan.info.asked or 0), info)
+    return replace(run, log_path=save_evaluation_results(run, logs_dir))

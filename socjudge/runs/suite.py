@@ -14,14 +14,13 @@ from ..base.conditions import rubric_changes
 from ..base.messages import aside, say
 from ..errors import ConfigError, RunNote
 from ..models.opening import Model
-from ..prompts.saved import foreign_prompt_note, judge_prompt_of
+from ..prompts.saved import foreign_prompt_note
 from ..prompts.templates import Prompt
 from ..records import EvalQuestion, EvaluationRun, Rubric, RunOptions
 from ..settings import open_project
 from .forecast import RunPlan, foresee
 from .given_answers import Given, open_answers
 from .plan import plan_answers, plan_failed, plan_rejudging
-from .unfinished import read_info
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -77,21 +76,16 @@ def plan_run(
             "executor= cannot ask an assistant of your own; let it answer without one, or give a file of its answers "
             "as answers="
         )
-    expected = rubric or open_project().rubric
-    if options.resume is not None:
-        there = read_info(Path(options.resume))
-        judge_prompt = judge_prompt or judge_prompt_of(there)
-        rubric = rubric or there.rubric
     if index is None and opened is None:
         from ..runbooks.index import open_index
 
         index = open_index()
     plan = plan_answers(
         questions, answers=opened, index=index, assistant_model=assistant_model, assistant_prompt=assistant_prompt, k=k,
-        judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric or expected,
+        judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric or open_project().rubric,
         answer_repeats=answer_repeats, judge_repeats=judge_repeats,
     )  # fmt: skip
-    return foresee(plan, options, logs_dir, expected=expected)
+    return foresee(plan, options, logs_dir)
 
 
 def run_evaluation_suite(
@@ -126,10 +120,9 @@ def run_evaluation_suite(
     answers
         Answers to judge instead of those of socjudge's assistant. They may be stored: a list in the order of the
         questions (texts, dicts as an `Assistant` returns, or AssistantAnswers), a DataFrame, the path of a CSV, JSONL,
-        JSON or Excel file (see `load_answers`), or the path of a run's journal. Or they come from your own assistant,
-        which is asked once per question and repeat: a function, a LangChain Runnable, an `Assistant`, "mybot.py:ask",
-        or the name of a table in socjudge.toml. A question that your assistant does not answer gets a row without
-        scores.
+        JSON or Excel file (see `load_answers`). Or they come from your own assistant, which is asked once per question
+        and repeat: a function, a LangChain Runnable, an `Assistant`, "mybot.py:ask", or the name of a table in
+        socjudge.toml. A question that your assistant does not answer gets a row without scores.
     index
         The runbooks; the index in INDEX_DIR if left out.
     assistant_model, judge_model
@@ -139,8 +132,7 @@ def run_evaluation_suite(
     k
         The number of passages per question; the project's number if left out.
     rubric
-        The criteria and the pass rule; the project's current rubric if left out. With `options.resume`, the journal's
-        rubric and judge prompt are used.
+        The criteria and the pass rule; the project's current rubric if left out.
     answer_repeats, judge_repeats
         The number of answers per question, and of judgements per answer.
     max_cost_usd
@@ -151,7 +143,7 @@ def run_evaluation_suite(
     progress
         Whether to show a progress bar.
     options
-        `RunOptions`: concurrency, waits, executor, resuming.
+        `RunOptions`: concurrency, waits, executor.
 
     Returns
     -------

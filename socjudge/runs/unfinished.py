@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +15,7 @@ from .. import constants
 from ..base.files import as_path
 from ..base.messages import explained, say
 from ..base.pass_rule import run_rule
-from ..base.showing import dollars, facts_html, money, one_line, shown_path
+from ..base.showing import dollars, money, one_line
 from ..base.verdict import summarise_results
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, EvaluationRun, RunInfo, Usage, total_usage
@@ -52,41 +51,94 @@ class Line(msgspec.Struct, kw_only=True):
     open_usd: float | None = None
 
 
-@dataclass(frozen=True)
 class UnfinishedRun:
-    """Describe a journal whose run has no log yet."""
+    """A run without a log: what its journal says. ConfigError if a line of the journal is damaged."""
 
-    path: Path
-    run: RunInfo
-    done: int  # judgements that have scores and will not be requested again
-    total: int
-    cost_usd: float | None  # of the replies; None if unknown
-    unread: int = 0  # judgements whose replies could not be parsed, and that will be requested again
-    spent_usd: float = 0.0  # the most that the run can have cost, as far as prices are known
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.run, self.total = RunInfo("", ""), 0  # how the run is made, and the number of its judgements
+        self.rows: dict[Place, EvaluationResult] = {}  # the last row of each judgement
+        self.answers: dict[int, AssistantAnswer] = {}
+        # Replies that could not be parsed since the last row of their judgement, whose usage has those before it.
+        self.unparsable: dict[Place, list[Completion]] = {}
+        self.models = {"judge": set[str](), "answer": set[str]()}  # that have answered, by task
+        self.answer_usd: float | None = None  # the most that an answer has cost
+        self.sessions = 0
+        self.wall_time_s = self._in_session_s = 0.0  # of all earlier sessions, and of the last one
+        # What the run had cost, and the most that the calls in flight could cost, when this was last noted.
+        self.noted_usd = self.open_usd = 0.0
+        self.size, self.is_ended = 0, True  # in bytes, and whether the last line has its end
+        for number, raw in enumerate(_whole_lines(path), start=1):
+            line, what = _parsed(path, number, raw)
+            if line.run is not None:
+                self.run, self.total = line.run, line.total
+            if line.sample * self.run.judge_repeats + line.repeat >= self.total:
+                raise _damaged(path, number)
+            if line.session is not None:
+                self._begin_session()
+            if what is not None:
+                self._keep(what, line.sample, line.repeat)
+            self._note(line.t, line.spent_usd, self.open_usd if line.open_usd is None else line.open_usd)
+            self.size, self.is_ended = self.size + len(raw), raw.endswith(b"\n")
+
+    def _begin_session(self) -> None:
+        self.sessions += 1
+        self.wall_time_s, self._in_session_s = self.wall_time_s + self._in_session_s, 0.0
+
+    def _keep(self, what: Kept, sample: int, repeat: int) -> None:
+        if isinstance(what, AssistantAnswer):
+            self.answers[sample] = what
+            self.models["answer"].add(what.model)
+            self.answer_usd = max(self.answer_usd or 0.0, what.usage.cost_usd or 0.0)
+        elif isinstance(what, Completion):
+            self.unparsable.setdefault((sample, repeat), []).append(what)
+            self.models["judge"].add(what.model)
+        else:
+            self.rows[sample, repeat] = what
+            self.unparsable.pop((sample, repeat), None)
+            self.models["judge"].add(what.evaluation.model)
+
+    def _note(self, t: float, spent_usd: float, open_usd: float) -> None:
+        self._in_session_s = max(self._in_session_s, t)
+        self.noted_usd, self.open_usd = max(self.noted_usd, spent_usd), open_usd
 
     @property
-    def identity(self) -> Identity:
-        return Identity.of(self.run)
+    def results(self) -> tuple[EvaluationResult, ...]:
+        """Return the judged answers, in the order of the questions."""
+        return tuple(self.rows[place] for place in sorted(self.rows))
 
-    def __repr__(self) -> str:
-        unread = f" ({self.unread} unread)" if self.unread else ""
-        how_far = f"{self.done} of {self.total} judged{unread}, {dollars(self.cost_usd)}"
-        return f"<UnfinishedRun: {how_far}, judge {one_line(self.run.judge_model)}, {one_line(self.path, 120)}>"
+    @property
+    def done(self) -> int:
+        """Return the number of judgements that have scores and will not be requested again."""
+        return sum(row.evaluation.status == "ok" for row in self.rows.values())
+
+    @property
+    def unread(self) -> int:
+        """Return the number of judgements whose replies could not be parsed, and that will be requested again."""
+        return sum(row.evaluation.status == "unparsable" for row in self.rows.values())
 
     @property
     def unread_text(self) -> str:
-        """Return how many replies could not be parsed, to be shown after a number of judgements such as "3 / 10"."""
+        """Return how many replies could not be parsed, to be shown after a number of judgements. "" if there is none."""
         return say(" ({count} more could not be read)", count=self.unread) if self.unread else ""
 
-    def _repr_html_(self) -> str:
-        facts = {
-            say("Judged"): f"{self.done} / {self.total}" + self.unread_text,
-            "Judge": self.run.judge_model,
-            say("Cost"): money(self.cost_usd),
-            say("Started"): self.run.started_at,
-            say("Record"): shown_path(self.path),
-        }
-        return facts_html(say("Stopped run (begun again with the same settings it goes on)"), facts)
+    @property
+    def cost_usd(self) -> float | None:
+        """Return what the replies have cost in US dollars. None if it is unknown."""
+        return total_usage(self._usages()).cost_usd
+
+    @property
+    def spent_usd(self) -> float:
+        """Return the most that the run has cost. What was in flight when it was killed may have been billed."""
+        return max(self.noted_usd, sum(usage.cost_usd or 0.0 for usage in self._usages())) + self.open_usd
+
+    def _usages(self) -> list[Usage]:
+        usages = [row.evaluation.usage for row in self.rows.values()] + [each.usage for each in self.answers.values()]
+        return usages + [reply.usage for replies in self.unparsable.values() for reply in replies]
+
+    def __repr__(self) -> str:
+        how_far = f"{self.done} of {self.total} judged, {dollars(self.cost_usd)}"
+        return f"<UnfinishedRun: {how_far}, judge {one_line(self.run.judge_model)}, {one_line(self.path, 120)}>"
 
 
 def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
@@ -101,92 +153,22 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
     >>> sj.unfinished_runs("logs")
     []
     """
-    return [describe_journal(path) for path, _ in _journals(as_path(logs_dir or constants.LOGS_DIR))]
-
-
-class Contents:
-    """What a journal says of its run, taken line by line."""
-
-    def __init__(self) -> None:
-        self.info, self.total = RunInfo("", ""), 0
-        self.rows: dict[Place, EvaluationResult] = {}  # the last row of each judgement
-        self.answers: dict[int, AssistantAnswer] = {}
-        # Replies that could not be parsed since the last row of their judgement, whose usage has those before it.
-        self.unparsable: dict[Place, list[Completion]] = {}
-        self.models = {"judge": set[str](), "answer": set[str]()}  # that have answered, by task
-        self.answer_usd: float | None = None  # the most that an answer has cost
-        self.sessions = 0
-        self.wall_time_s = self._in_session_s = 0.0  # of all earlier sessions, and of the last one
-        # What the run had cost, and the most that the calls in flight could cost, when this was last noted.
-        self.noted_usd = self.open_usd = 0.0
-
-    def take(self, line: Line, what: Kept | None) -> None:
-        if line.run is not None:
-            self.info, self.total = line.run, line.total
-        if line.session is not None:
-            self.begin_session()
-        if what is not None:
-            self.keep(what, line.sample, line.repeat)
-        self.note(line.t, line.spent_usd, self.open_usd if line.open_usd is None else line.open_usd)
-
-    def begin_session(self) -> None:
-        self.sessions += 1
-        self.wall_time_s, self._in_session_s = self.wall_time_s + self._in_session_s, 0.0
-
-    def keep(self, what: Kept, sample: int, repeat: int = 0) -> None:
-        if isinstance(what, AssistantAnswer):
-            self.answers[sample] = what
-            self.models["answer"].add(what.model)
-            self.answer_usd = max(self.answer_usd or 0.0, what.usage.cost_usd or 0.0)
-        elif isinstance(what, Completion):
-            self.unparsable.setdefault((sample, repeat), []).append(what)
-            self.models["judge"].add(what.model)
-        else:
-            self.rows[sample, repeat] = what
-            self.unparsable.pop((sample, repeat), None)
-            self.models["judge"].add(what.evaluation.model)
-
-    def note(self, t: float, spent_usd: float, open_usd: float) -> None:
-        self._in_session_s = max(self._in_session_s, t)
-        self.noted_usd, self.open_usd = max(self.noted_usd, spent_usd), open_usd
-
-    @property
-    def results(self) -> tuple[EvaluationResult, ...]:
-        """Return the judged answers, in the order of the questions."""
-        return tuple(self.rows[place] for place in sorted(self.rows))
-
-    def usages(self) -> list[Usage]:
-        """Return what each answer, and each judgement so far, has consumed."""
-        usages = [row.evaluation.usage for row in self.rows.values()] + [each.usage for each in self.answers.values()]
-        return usages + [reply.usage for replies in self.unparsable.values() for reply in replies]
-
-    @property
-    def spent_usd(self) -> float:
-        """Return the most that the run has cost. What was in flight when it was killed may have been billed."""
-        return max(self.noted_usd, sum(usage.cost_usd or 0.0 for usage in self.usages())) + self.open_usd
-
-
-def read_journal(path: Path) -> Contents:
-    """Read what is in a journal. ConfigError if a line of it is damaged."""
-    there = Contents()
-    for _, line, what in read_lines(path):
-        there.take(line, what)
-    return there
-
-
-def describe_journal(path: Path) -> UnfinishedRun:
-    """Describe the unfinished run that a journal belongs to: its info, its number of judgements, and its cost."""
-    there = read_journal(path)
-    done, unread = ([row.evaluation.status for row in there.results].count(each) for each in ("ok", "unparsable"))
-    cost_usd = total_usage(there.usages()).cost_usd
-    return UnfinishedRun(path, there.info, done, there.total, cost_usd, unread, there.spent_usd)
+    return [UnfinishedRun(path) for path, _ in _journals(as_path(logs_dir or constants.LOGS_DIR))]
 
 
 def load_unfinished(path: Path) -> EvaluationRun:
-    """Load the judged answers of an unfinished run from its journal, as a run with a summary but without a log."""
-    read_info(path)  # says why a file is no journal
-    there = read_journal(path)
-    return EvaluationRun(there.results, summarise_results(there.results, run_rule(there.info)), there.info)
+    """Load the judged answers of an unfinished run from its journal, as a run with a summary but without a log.
+    ConfigError if the file is another user's, or no journal."""
+    if path.exists() and not is_ours(path.resolve(), beside=path.resolve().parent):
+        raise ConfigError(_OTHERS, path=path)
+    if not path.name.endswith(SUFFIX) or _first_line(path) is None:
+        raise ConfigError(
+            "{path}: no journal of an unfinished run, or one that holds nothing yet; they are named judge_eval_…{suffix}",
+            path=path,
+            suffix=SUFFIX,
+        )
+    there = UnfinishedRun(path)
+    return EvaluationRun(there.results, summarise_results(there.results, run_rule(there.run)), there.run)
 
 
 def find_journal(folder: Path, identity: Identity) -> Path | None:
@@ -199,7 +181,7 @@ def note_on_nearest(folder: Path, identity: Identity) -> str:
     for path, info in reversed(_journals(folder)):
         differences = identity.differences(Identity.of(info))
         with contextlib.suppress(ConfigError):  # damaged: `unfinished_runs` says so
-            if len(differences) <= MOST_DIFFERENCES and (left := describe_journal(path)).done:
+            if len(differences) <= MOST_DIFFERENCES and (left := UnfinishedRun(path)).done:
                 return say(
                     "{path}: an interrupted run ({done} of {total} judged, cost {cost}) is not resumed, because it "
                     "differs: {differences}. To resume it, start it with its own settings",
@@ -228,38 +210,6 @@ def _journals(folder: Path) -> list[tuple[Path, RunInfo]]:
 _OTHERS = "{path}: another user's file, so it is not read as a journal; to resume it, copy it to a file of your own"
 
 
-def find_stubs(folder: Path) -> list[Path]:
-    """List the journals in the folder that have no complete first line. They hold nothing that was paid for."""
-    files = filter(is_ours, sorted(folder.glob(f"judge_eval_*{SUFFIX}")))
-    return [path for path in files if b"\n" not in path.read_bytes()]
-
-
-def check_same_run(path: Path, identity: Identity) -> Path:
-    """Return `path` if its journal is of the run with this identity. Otherwise, the ConfigError says what differs."""
-    if said := identity.differences(Identity.of(read_info(path))):
-        raise ConfigError(
-            "{path}: the journal is of another run: {differences}. Start that run again with its own settings, "
-            "or leave resume out to start this one",
-            path=path,
-            differences="; ".join(said),
-        )
-    return path
-
-
-def read_info(path: Path) -> RunInfo:
-    """Return the info of a run from its journal, whose path the user gave. ConfigError if the file is another user's, or
-    no journal."""
-    if path.exists() and not is_ours(path.resolve(), beside=path.resolve().parent):
-        raise ConfigError(_OTHERS, path=path)
-    if not path.name.endswith(SUFFIX) or not (info := _first_line(path)):
-        raise ConfigError(
-            "{path}: no journal of an unfinished run, or one that holds nothing yet; they are named judge_eval_…{suffix}",
-            path=path,
-            suffix=SUFFIX,
-        )
-    return info
-
-
 def _first_line(path: Path) -> RunInfo | None:
     """Return the info in the first line of a journal. None if the process was killed while it was written: nothing was
     paid for then. ConfigError if it is damaged, because what was paid for would be asked for again."""
@@ -268,21 +218,19 @@ def _first_line(path: Path) -> RunInfo | None:
     return _parsed(path, 1, raw)[0].run if raw.endswith(b"\n") else None
 
 
-def read_lines(path: Path) -> Iterator[tuple[bytes, Line, Kept | None]]:
-    """Yield each complete line of a journal: its bytes, what it says, and the answer, reply or row in it. ConfigError if
-    one is damaged."""
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a journal, but for a last one that was being written when the process was killed."""
     with path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
+        for raw in file:
             if not raw.endswith(b"\n"):
                 try:
                     orjson.loads(raw)
                 except orjson.JSONDecodeError:
-                    return  # it was being written when the process was killed
-            yield raw, *_parsed(path, number, raw)
+                    return
+            yield raw
 
 
-def damaged(path: Path, number: int, reason: str = "") -> ConfigError:
-    """Return the error for a line of a journal that is damaged. Without a reason, it is not one of a journal."""
+def _damaged(path: Path, number: int, reason: str = "") -> ConfigError:
     return ConfigError(
         "{path}: line {number} is damaged ({reason}); correct or remove the line, or start anew",
         path=path,
@@ -292,10 +240,11 @@ def damaged(path: Path, number: int, reason: str = "") -> ConfigError:
 
 
 def _parsed(path: Path, number: int, raw: bytes) -> tuple[Line, Kept | None]:
+    """Return a line of a journal, and the answer, reply or row in it."""
     try:
         data = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        raise damaged(path, number, str(error)) from None
+        raise _damaged(path, number, str(error)) from None
     is_first = number == 1
     if is_first and isinstance(data, dict) and data.get("journal") in range(1, FORMAT):
         raise ConfigError(
@@ -303,22 +252,21 @@ def _parsed(path: Path, number: int, raw: bytes) -> tuple[Line, Kept | None]:
             "that began it, or move the file elsewhere; with fresh, its answers are asked for, and paid for, again",
             path=path,
         )
-    kind = next((each for each in _PARTS if each in data), "")
     try:
-        line = fit(data, Line, str(path))
-        if line.run is not None:
-            line.run = run_info_from_dict(data["run"], where=str(path))
+        line, kind = fit(data, Line, str(path)), next((each for each in _PARTS if each in data), "")
         for part in _PARTS.get(kind, ()):  # without this, what was paid for would be counted too low, or elsewhere
             told = data[kind][part] if part else data[kind]
             Usage(**told["usage"])  # TypeError for a count that nobody knows
-            if not ("model" in told and "sample" in data and ("repeat" in data or kind == "answer")):
+            if not ("model" in told and "sample" in data and "repeat" in data):
                 raise LookupError(kind)
         what: Kept | None = line.reply if line.answer is None else answer_of(line.answer)
+        if line.run is not None:
+            line.run = run_info_from_dict(data["run"], where=str(path))
         if line.row is not None:
             settle(line.row.evaluation, str(path))
             what = result_of(line.row, data["row"])
     except (ConfigError, LookupError, TypeError):
-        raise damaged(path, number) from None
+        raise _damaged(path, number) from None
     if is_first != (line.run is not None) or (is_first and (line.journal != FORMAT or "total" not in data)):
-        raise damaged(path, number)
+        raise _damaged(path, number)
     return line, what

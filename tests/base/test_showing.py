@@ -27,7 +27,6 @@ from socjudge.prompts.templates import Prompt
 from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.logs import fallback_folder
-from socjudge.runs.unfinished import UnfinishedRun
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
 
@@ -50,7 +49,6 @@ def every_object(run: EvaluationRun) -> Iterator[object]:
     yield replace(result.evaluation, status="unparsable", error="no JSON in it")
     yield Usage(20, 39_000, 12_000, None)
     yield Prompt("guide-1", result.answer.answer)
-    yield UnfinishedRun(Path("logs/judge_eval_1.partial.jsonl"), run.info, {}, 3, 10, None)
 
 
 def test_a_terminal_shows_every_object_in_one_line(run: EvaluationRun) -> None:

@@ -132,7 +132,9 @@ def test_each_fault_is_named_with_its_place(logs: Path) -> None:
     assert list(problems["level"]) == sorted(problems["level"], key=["error", "warning", "note"].index)
     assert contents(logs) == before
     said = problems.set_index("problem")["what"]
-    assert "results[3].evaluation.scores.安全性 is 110, expected a number from 0 to 100" in said["unreadable"].iloc[0]
+    assert (
+        "results[3].evaluation.scores[...] is not as a log has it (Expected `int` <= 100)" in said["unreadable"].iloc[0]
+    )
 
 
 def test_a_log_of_ours_is_in_order(log: Path) -> None:
@@ -245,13 +247,6 @@ def test_the_command_checks_all_three_and_says_what_to_do(logs: Path, tmp_path: 
     assert "error: judge_eval_20240601_090000.json\n    not valid JSON" in result.stdout
     assert "→ judge its answers again: socjudge rejudge --log judge_eval_20240301_120000.json" in result.stdout
     assert result.stdout.endswith("4 errors, 5 warnings, 0 notes\n")
-
-
-def test_a_journal_that_was_cut_in_its_first_line_is_listed(log: Path) -> None:
-    stub = log.with_name("judge_eval_20260101_000000.partial.jsonl")
-    stub.write_bytes(b'{"journal":1,"run":{"run_id":')
-    (row,) = check_logs(log.parent).to_dict("records")
-    assert (row["level"], row["file"], row["problem"]) == ("note", stub.name, "unfinished")
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from socjudge.answering.own_assistant import Assistant
 from socjudge.errors import BudgetReached, SocJudgeError
 from socjudge.models.prices import price_usd
 from socjudge.records import Usage
-from socjudge.runs.unfinished import describe_journal, unfinished_runs
+from socjudge.runs.unfinished import UnfinishedRun, unfinished_runs
 
 QUESTIONS = [EvalQuestion(n, "正常系", f"質問{n}です", ("端末の隔離",)) for n in range(60)]
 ANSWERS = [AssistantAnswer(q.question, "端末を隔離します。[出典: a.md > b]", "文脈") for q in QUESTIONS]
@@ -203,7 +203,7 @@ def test_kills_with_calls_in_flight_do_not_pass_the_cap(service: Service, tmp_pa
         service.settle()
         assert billing.usd <= cap
         (journal,) = logs.glob("*.partial.jsonl")
-        assert describe_journal(journal).spent_usd >= billing.usd - 1e-9
+        assert UnfinishedRun(journal).spent_usd >= billing.usd - 1e-9
         if code != -signal.SIGKILL:
             break
     ended(started(service, logs, 200, judging=how))

@@ -237,7 +237,7 @@ def test_the_estimate_follows_prompt_and_criteria(monkeypatch: pytest.MonkeyPatc
 
 def test_what_a_resume_will_ask_again_is_left_to_pay(service: Service, tmp_path: Path) -> None:
     from socjudge import unfinished_runs
-    from socjudge.runs.estimate import rest_of
+    from socjudge.runs.forecast import rest_of
 
     service.default = "採点できません"
     with pytest.raises(ConfigError, match="could be read"):

@@ -222,7 +222,6 @@ def test_an_old_journal_is_named_before_anything_is_paid_and_stays(
     assert re.match(told, plan_run(questions, **how).problem)
     reads: list[Callable[[], Any]] = [
         lambda: run_evaluation_suite(questions, **how),
-        lambda: run_evaluation_suite(questions, **how, options=RunOptions(resume=path)),
         lambda: unfinished_runs(path.parent),
         lambda: load_run(path),
     ]

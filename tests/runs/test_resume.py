@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.one_run import log_of
@@ -41,11 +40,11 @@ from socjudge import (
     run_evaluation_suite,
     unfinished_runs,
 )
-from socjudge.errors import BudgetReached
+from socjudge.errors import BudgetReached, RunNote
 from socjudge.records import Completion, EvaluationResult, Rubric, RunInfo, Usage
 from socjudge.runbooks.index import RunbookIndex
-from socjudge.runs import finishing, plan
 from socjudge.runs import journal as journal_module
+from socjudge.runs import plan, running
 from socjudge.runs.identity import Identity
 from socjudge.runs.journal import open_journal
 from socjudge.runs.plan import plan_answers
@@ -125,7 +124,7 @@ def test_what_could_not_be_read_is_told_beside_what_is_safe(
 ) -> None:
     service.script = ["採点できません"] * 3 + [judgement(80)] + ["採点できません"] * 3
     stop = stop_after(service, 7)
-    with pytest.raises(RunStopped, match=r"2 of 10 judged answers \(2 more could not be read .*\) are safe in .*jsonl"):
+    with pytest.raises(RunStopped, match=r"2 of 10 judged answers \(2 more could not be read\) are safe in .*jsonl"):
         run_suite(questions, tmp_path, answers=stored(questions), stop=stop)
     (unfinished,) = unfinished_runs(tmp_path / "logs")
     assert (unfinished.done, unfinished.unread) == (2, 2)
@@ -232,10 +231,8 @@ def test_another_run_is_not_taken_up_and_the_difference_is_named(
     if change.pop("answers", None):
         answers = [replace(answers[0], answer="別の回答"), *answers[1:]]
     service.requests.clear()
-    with pytest.raises(ConfigError, match=f"the journal is of another run: .*{difference}"):
-        run_suite(questions, tmp_path, answers=answers, resume=journal, **change)
-    assert service.requests == []
-    run_suite(questions, tmp_path, answers=answers, **change)
+    with pytest.warns(RunNote, match=f"is not resumed, because it differs: .*{difference}"):
+        run_suite(questions, tmp_path, answers=answers, **change)
     assert len(service.requests) == 10 * change.get("judge_repeats", 1)
     assert journals(tmp_path) == [journal]
 
@@ -246,10 +243,9 @@ def test_runbooks_that_changed_make_it_another_run(
     with pytest.raises(RunStopped):
         run_suite(questions, tmp_path, index=index, stop=stop_after(service, 3))
     (journal,) = journals(tmp_path)
-    with pytest.raises(ConfigError, match=r"k is 10 there and 3 here"):
-        run_suite(questions, tmp_path, index=index, k=3, resume=journal)
-    with pytest.raises(ConfigError, match=r"no journal of an unfinished run"):
-        run_suite(questions, tmp_path, index=index, resume=ROOT / "README.md")
+    with pytest.warns(RunNote, match=r"k is 10 there and 3 here"):
+        run_suite(questions, tmp_path, index=index, k=3)
+    assert journals(tmp_path) == [journal]
 
 
 def test_a_rejudged_run_is_taken_up_too(service: Service, questions: list[EvalQuestion], tmp_path: Path) -> None:
@@ -260,17 +256,6 @@ def test_a_rejudged_run_is_taken_up_too(service: Service, questions: list[EvalQu
     second = rejudge(first, judge_model="gpt-4o", logs_dir=tmp_path / "logs", progress=False)
     assert len(service.requests) == 10
     assert second.run.rejudged_from == first.run.run_id
-
-
-def test_a_journal_that_is_under_way_is_not_taken_up_for_another_folder(tmp_path: Path) -> None:
-    info = RunInfo("run-1", "2026-01-02T03:04:05+09:00")
-    (tmp_path / "other").mkdir()
-    journal = open_journal(tmp_path, info, total=1)
-    try:
-        with pytest.raises(ConfigError, match="under way in another process"):
-            open_journal(tmp_path / "other", info, total=1, path=journal.path)
-    finally:
-        journal.close()
 
 
 def test_the_same_run_in_a_second_process_is_refused(
@@ -413,7 +398,7 @@ def test_a_clock_that_is_set_back_or_forward_changes_no_id_and_no_duration(
         def now(cls, tz: Any = None) -> datetime:
             return moments[-1]
 
-    for module in (plan, journal_module, finishing):
+    for module in (plan, journal_module, running):
         monkeypatch.setattr(module, "datetime", Clock)
     answers = stored(questions)
 
@@ -678,22 +663,3 @@ def test_ctrl_c_lets_calls_in_flight_finish_and_says_how_to_go_on(service: Servi
     assert f"{calls} of 40 judged answers are safe" in stderr.read_text("utf-8")
     assert ended(started(service, tmp_path / "logs", 40)) == 0
     assert len(service.requests) == 40
-
-
-def test_a_journal_behind_a_link_is_taken_up_only_when_it_is_named_and_goes_when_the_run_is_finished(
-    service: Service, questions: list[EvalQuestion], tmp_path: Path
-) -> None:
-    other, kept = tmp_path / "other", tmp_path / "kept"
-    kept.mkdir()
-    with pytest.raises(RunStopped):
-        run_suite(questions[:4], other, answers=stored(questions[:4]), stop=stop_after(service, 2))
-    (journal,) = journals(other)
-    (link := kept / journal.name).symlink_to(journal)
-    assert unfinished_runs(kept) == []
-    how: dict[str, Any] = {"answers": stored(questions[:4]), "judge_model": "gpt-4o-mini", "progress": False}
-    run = run_evaluation_suite(questions[:4], logs_dir=kept, **with_options(resume=link, **how))
-    assert len(service.requests) == 4 and run.run.sessions == 2
-    assert not journal.exists()
-    assert (
-        run_evaluation_suite(questions[:4], logs_dir=kept, **with_options(**how)).run.sessions == 1
-    )  # the link to nowhere is no obstacle

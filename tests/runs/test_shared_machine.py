@@ -14,7 +14,15 @@ import pytest
 from support.run_options import with_options
 from support.service import AfterCalls, Service
 
-from socjudge import AssistantAnswer, ConfigError, EvalQuestion, RunStopped, run_evaluation_suite, unfinished_runs
+from socjudge import (
+    AssistantAnswer,
+    ConfigError,
+    EvalQuestion,
+    RunStopped,
+    load_run,
+    run_evaluation_suite,
+    unfinished_runs,
+)
 from socjudge.runs.logs import fallback_folder, save_evaluation_results
 
 pytestmark = [
@@ -128,7 +136,7 @@ def test_a_pipe_among_the_logs_is_told_and_not_read_as_a_journal(
     with pytest.warns(UserWarning, match="another user's file"):
         assert [run.path for run in unfinished_runs(tmp_path / "logs")] == [journal]
     with pytest.raises(ConfigError, match="another user's file"):
-        judge(questions, tmp_path / "logs", resume=pipe)
+        load_run(pipe)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")

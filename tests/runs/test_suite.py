@@ -43,7 +43,7 @@ from socjudge.judge import save_evaluation_results
 from socjudge.records import EvaluationResult, Passage, Rubric, RunInfo, RunOptions, Usage
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import engine, running
-from socjudge.runs.estimate import rest_of
+from socjudge.runs.forecast import rest_of
 from socjudge.runs.log_json import run_from_dict
 from socjudge.runs.plan import plan_answers
 from socjudge.runs.running import carry_out
@@ -637,9 +637,9 @@ def test_two_runs_in_the_same_second_do_not_overwrite_each_other(tmp_path: Path)
     ("text", "why"),
     [
         ("{", "not valid JSON"),
-        ("[]", "expected an object"),
-        ("{}", "'results' is missing"),
-        ('{"results": [{}], "summary": {}}', r"results\[0\] has no 'question_id'"),
+        ("[]", "Expected `object`"),
+        ("{}", "missing required field `results`"),
+        ('{"results": [{}], "summary": {}}', r"results\[0\] .*missing required field `question_id`"),
         ('{"results": [], "summary": {}}', "summary"),
     ],
 )

@@ -24,8 +24,7 @@ from ...certify.certificate import run_certificate
 from ...constants import PROJECT_MARK
 from ...records import EvaluationRun, Rubric, total_usage
 from ...report.words import conclusion
-from ...runs.estimate import cost_notes
-from ...runs.forecast import RunPlan
+from ...runs.forecast import RunPlan, cost_notes
 from ...runs.logs import fallback_folder
 from ...settings import open_project
 from ...stats.basics import summarise_scores
