@@ -6,17 +6,16 @@ Scores that people wrote into a spreadsheet are read from a CSV file.
 from __future__ import annotations
 
 import codecs
-import contextlib
 import re
 import unicodedata
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import orjson
+import msgspec
 import pandas as pd
 
 from .. import constants
@@ -26,11 +25,13 @@ from ..base.messages import explained, os_reason, say
 from ..base.sheets import text_rows
 from ..base.texts import DEVICE_NAME, plain_name
 from ..errors import ConfigError
+from ..runs.log_shape import Score, Whole
 from ..runs.logs import to_json
 
 Key = tuple[int | str, str]  # question_id and answer_sha256, which identify a stored answer
 NAME = re.compile(r"\w[\w.-]{0,63}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+# What reading a line or a row may raise if it is no label.
+UNFIT = (msgspec.MsgspecError, ValueError, RecursionError)
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # 007 is a text
 _NAMED = 5  # broken lines that a warning names
 _COLUMNS = (
@@ -43,14 +44,14 @@ _NEEDED = ("rater", "question_id", "answer_sha256", "criterion", "score")  # of 
 class Label:
     """Hold one person's scores of one answer."""
 
-    question_id: int | str
-    answer_sha256: str
+    question_id: Whole | str
+    answer_sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     run_id: str
-    scores: Mapping[str, int]  # {criterion: 0–100}
+    scores: Annotated[Mapping[str, Score], msgspec.Meta(min_length=1)]  # {criterion: 0–100}
     comment: str
     blind: bool  # whether the person gave the scores before seeing the judge's scores
     saved_at: str  # ISO 8601 with zone
-    seconds: float  # how long the answer was shown before saving
+    seconds: Annotated[float, msgspec.Meta(ge=0)]  # how long the answer was shown before saving
     again: bool = False  # a second time, without seeing the first scores, which measures how steady the rater is
 
     @property
@@ -113,8 +114,8 @@ def read_rater(path: Path) -> RaterFile:
         if not line.strip():
             continue
         try:
-            label = _label(_object(line))
-        except ValueError as error:
+            label = _dated(msgspec.json.decode(line, type=Label))
+        except UNFIT as error:
             broken.append(say("line {number} ({reason})", number=number, reason=error))
         else:
             those = again if label.again else scores
@@ -236,7 +237,7 @@ def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
             if key in found:
                 raise ValueError(say("the same person has scored this answer and criterion already"))
             found[key] = _rows(row["rater"], label)[0]
-        except ValueError as error:
+        except UNFIT as error:
             wrong.append(say("line {number} ({reason})", number=number, reason=error))
     if wrong:
         raise ConfigError("{path}: correct these and load it again: {lines}", path=path, lines=_first(wrong))
@@ -248,75 +249,25 @@ def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
 
 
 def _csv_label(row: dict[str, str]) -> Label:
-    """Return the score in a row of a CSV file. A ValueError says what is wrong with the row."""
+    """Return the score in a row of a CSV file. One of UNFIT says what is wrong with the row."""
     if blank := [name for name in _NEEDED if name not in row]:
         raise ValueError(say("{names}: empty", names=", ".join(blank)))
-    question, score = row["question_id"], row["score"]
-    facts = {name: row.get(name, "false").casefold() for name in ("blind", "again")}
-    with contextlib.suppress(ValueError):
-        score = float(score)  # type: ignore[assignment]
-    return _label(
-        {"run_id": "", "comment": "", **row, "seconds": 0}
-        | {"question_id": int(question) if _WHOLE.fullmatch(question) else question}
-        | {"scores": {row["criterion"]: score}}
-        | {name: {"true": True, "false": False}.get(told, told) for name, told in facts.items()}
-    )
+    question, facts = row["question_id"], {name: row.get(name, "false").casefold() for name in ("blind", "again")}
+    told = {
+        "run_id": "", "comment": "", **row, "seconds": 0, "scores": {row["criterion"]: float(row["score"])},
+        "question_id": int(question) if _WHOLE.fullmatch(question) else question,
+        **{name: {"true": True, "false": False}.get(fact, fact) for name, fact in facts.items()},
+    }  # fmt: skip
+    return _dated(msgspec.convert(told, Label))
 
 
-def _object(line: bytes) -> dict[str, Any]:
-    try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        raise ValueError(say("not valid JSON")) from None
-    if not isinstance(value, dict):
-        raise ValueError(say("not an object {{…}}"))
-    return value
-
-
-def _label(line: Mapping[str, Any]) -> Label:
-    """Return the scores in a line of a rater's file. A ValueError says what is wrong with the line."""
-    # The file's name says who gave the scores, so that a line can be moved and a rater renamed.
-    values: dict[str, Any] = {name: line.get(name) for name in Label.__dataclass_fields__}
-    values["again"] = line.get("again", False)  # older files do not have this field
-    for name, (is_right, expected) in _CHECKS.items():
-        if not is_right(values[name]):
-            raise _unfit(name, values[name], expected)
-    for criterion, score in values["scores"].items():
-        if not (_is_number(score) and 0 <= score <= 100):
-            raise _unfit(criterion, score, "a number from 0 to 100")
-    return Label(**values)
-
-
-def _unfit(name: str, value: Any, expected: str) -> ValueError:
-    told = say("{name} is {value}, expected {expected}", name=name, value=f"{value!r:.20}", expected=say(expected))
-    return ValueError(told)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, str) or (_is_number(value) and isinstance(value, int) and -(2**63) <= value < 2**63)
-
-
-def _is_moment(value: Any) -> bool:
-    try:
-        moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        return False
-    return moment.tzinfo is not None and 2000 <= moment.year < 2200  # the years that every frame can hold
-
-
-# {field of a label: (whether a value fits it, what was expected)}
-_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "question_id": (_is_id, "a text or a whole number of 64 bits"),
-    "answer_sha256": (lambda value: isinstance(value, str) and bool(_SHA256.fullmatch(value)), "a SHA-256 in hex"),
-    "run_id": (lambda value: isinstance(value, str), "a text"),
-    "scores": (lambda value: isinstance(value, dict) and bool(value), "an object with a number for each criterion"),
-    "comment": (lambda value: isinstance(value, str), "a text"),
-    "blind": (lambda value: isinstance(value, bool), "true or false"),
-    "again": (lambda value: isinstance(value, bool), "true or false"),
-    "seconds": (lambda value: _is_number(value) and value >= 0, "a number from 0"),
-    "saved_at": (_is_moment, "a time with a zone, such as 2026-01-31T09:00:00+09:00"),
-}
+def _dated(label: Label) -> Label:
+    moment = datetime.fromisoformat(label.saved_at)
+    if moment.tzinfo is None or not 2000 <= moment.year < 2200:  # the years that every frame can hold
+        raise ValueError(
+            say(
+                "saved_at is {found}; expected a time with a zone, such as 2026-01-31T09:00:00+09:00",
+                found=label.saved_at,
+            )
+        )
+    return label

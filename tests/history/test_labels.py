@@ -107,21 +107,21 @@ def test_lines_of_two_tabs_do_not_mix(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("broken", "what"),
     [
-        ('{"rater": "sato", "question', "not valid JSON"),
-        ("<<<<<<< HEAD", "not valid JSON"),
-        ("[1]", "not an object"),
-        (line(question_id=None), "question_id is "),
-        (line(question_id=True), "question_id is "),
-        (line(question_id=2**63), "expected a text or a whole number of 64 bits"),
-        (line(answer_sha256="../../x"), "answer_sha256 is '../../x', expected a SHA-256"),
-        (line(scores={}), "scores is {}, expected an object"),
-        (line(scores=[1, 2]), "scores is [1, 2], expected an object"),
-        (line(scores={"安全性": 101}), "安全性 is 101, expected a number from 0 to 100"),
-        (line(scores={"安全性": None}), "安全性 is None"),
-        (line(scores={"安全性": True}), "安全性 is True"),
-        (line(comment=None), "comment is None, expected a text"),
-        (line(blind="yes"), "blind is 'yes', expected true or false"),
-        (line(seconds=-1), "seconds is -1, expected a number from 0"),
+        ('{"rater": "sato", "question', "truncated"),
+        ("<<<<<<< HEAD", "malformed"),
+        ("[1]", "Expected `object`"),
+        (line(question_id=None), "$.question_id"),
+        (line(question_id=True), "$.question_id"),
+        (line(question_id=2**63), "$.question_id"),
+        (line(answer_sha256="../../x"), "$.answer_sha256"),
+        (line(scores={}), "$.scores"),
+        (line(scores=[1, 2]), "$.scores"),
+        (line(scores={"安全性": 101}), "<= 100"),
+        (line(scores={"安全性": None}), "$.scores[...]"),
+        (line(scores={"安全性": True}), "$.scores[...]"),
+        (line(comment=None), "$.comment"),
+        (line(blind="yes"), "$.blind"),
+        (line(seconds=-1), "$.seconds"),
         (line(saved_at="2026-01-31T09:00:00"), "expected a time with a zone"),
         (line(saved_at="0001-01-01T00:00:00+09:00"), "expected a time with a zone"),
     ],
@@ -303,14 +303,14 @@ def test_rows_without_a_score_are_named_and_are_no_zeros(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        ({"score": "101"}, r"line 3 \(正確性 is 101"),
+        ({"score": "101"}, "line 3 .*<= 100"),
         ({"score": "良い"}, "line 3 .*良い"),
-        ({"score": "nan"}, "line 3 .*nan"),
+        ({"score": "nan"}, r"line 3 .*scores"),
         ({"rater": "", "question_id": " "}, r"line 3 \(rater, question_id: empty"),
-        ({"answer_sha256": "abc"}, r"line 3 \(answer_sha256"),
+        ({"answer_sha256": "abc"}, r"line 3 .*\$\.answer_sha256"),
         ({"criterion": "安全性"}, "line 3 .*scored this answer and criterion already"),
-        ({"blind": "yes"}, "line 3 .*blind is 'yes', expected true or false"),
-        ({"saved_at": "2026-01-31"}, "line 3 .*saved_at is '2026-01-31', expected a time with a zone"),
+        ({"blind": "yes"}, r"line 3 .*\$\.blind"),
+        ({"saved_at": "2026-01-31"}, "line 3 .*saved_at is 2026-01-31; expected a time with a zone"),
     ],
 )
 def test_odd_cells_are_refused_by_row(tmp_path: Path, cells: dict[str, str], said: str) -> None:
@@ -525,7 +525,7 @@ def test_keypoints_come_from_the_dataset_where_the_log_has_none(tmp_path: Path) 
 def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     save(tmp_path, "sato", "oops")
     session = LabelSession(run_of(tmp_path / "logs", [80]), "sato", folder=tmp_path)
-    assert "sato.jsonl: left out: line 1 (not valid JSON)" in session.problem
+    assert "sato.jsonl: left out: line 1 (JSON is malformed" in session.problem
     session.save(dict.fromkeys(CRITERIA, 0))
     assert session.done == 1
 
