@@ -11,10 +11,8 @@ import socket
 import uuid
 from concurrent.futures import BrokenExecutor, Executor
 from dataclasses import dataclass, replace
-from typing import Any
 
 from .._version import __version__
-from ..base.messages import say
 from ..base.redact import redact, surprise_text
 from ..errors import BudgetReached, ConfigError, ProviderError, RequestRefused, SocJudgeError, UnexpectedError
 from ..models import event_loop
@@ -23,7 +21,7 @@ from ..models.opening import Model, open_model
 from ..models.pacing import MAX_TRIES
 from ..records import Completion, ModelRequest, Usage
 
-Terms = tuple[tuple[str, Any], ...]  # what must be the same on all machines of a run
+Terms = tuple[str, str, float | None]  # version, address, price: the same on all machines of a run
 Outcome = tuple[Completion | SocJudgeError, float]  # the number is the call's cost in US dollars
 
 
@@ -72,38 +70,26 @@ async def ask_through(executor: Executor, model: Model, request: ModelRequest, g
 
 
 async def _submit(executor: Executor, call: RemoteCall) -> Outcome:
+    is_sent = False
     try:
         future = executor.submit(run_remote_call, call)
-    except Exception as problem:  # the executor was shut down, or its processes are gone
-        raise _gone(problem) from None
-    try:
+        is_sent = True
         return await asyncio.wrap_future(future)
-    except asyncio.CancelledError as cancelled:
+    except (Exception, asyncio.CancelledError) as problem:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        raise _gone(cancelled) from None
-    except BrokenExecutor as problem:
-        raise _gone(problem) from None
-    except Exception as problem:
-        said = redact(f"{type(problem).__name__}: {problem}")[:300]
-        failure = RequestRefused(
-            "the executor failed ({said}); does every worker have socjudge {version}?",
-            said=said,
-            version=__version__,
-            about_content=False,
-        )
+        said = redact(f"{type(problem).__name__}: {problem}".removesuffix(": "))[:300]
+        if not is_sent or isinstance(problem, (BrokenExecutor, asyncio.CancelledError)):
+            raise ConfigError(
+                "the executor is gone ({said}): was it shut down or restarted, or did its processes die, as of too "
+                "little memory? Start the same run again with a new one",
+                said=said,
+            ) from None
+        words = "the executor failed ({said}); does every worker have socjudge {version}?"
+        failure = RequestRefused(words, said=said, version=__version__, about_content=False)
         failure.lost_calls = 1  # nobody can tell whether the call was made
         raise failure from None
-
-
-def _gone(problem: BaseException) -> ConfigError:
-    said = redact(f"{type(problem).__name__}: {problem}".removesuffix(": "))[:300]
-    return ConfigError(
-        "the executor is gone ({said}): was it shut down or restarted, or did its processes die, as of too "
-        "little memory? Start the same run again with a new one",
-        said=said,
-    )
 
 
 def run_remote_call(call: RemoteCall) -> Outcome:
@@ -125,23 +111,18 @@ def run_remote_call(call: RemoteCall) -> Outcome:
 
 def _terms_of(model: Model) -> Terms:
     sample = ModelRequest("judge", ({"role": "user", "content": "x" * 1000},), {})
-    return (
-        (say("version of socjudge"), __version__),
-        ("OPENAI_BASE_URL", model.service),
-        (say("the price of {model} ([prices] in socjudge.toml)", model=model.name), model.most_usd(sample)),
-    )
+    return __version__, model.service, model.most_usd(sample)
 
 
 @functools.lru_cache(maxsize=8)
 def _open_checked(name: str, terms: Terms) -> Model:
     model = open_model(name)
-    for (what, there), (_, here) in zip(terms, _terms_of(model), strict=True):
-        if there != here:
-            raise ConfigError(
-                "{what} is {here!r} on a worker and {there!r} where the run was started; make it the same on "
-                "every machine (docs/reference.md#many-machines)",
-                what=what,
-                here=here,
-                there=there,
-            )
+    if (here := _terms_of(model)) != terms:
+        raise ConfigError(
+            "version of socjudge, address and price of {model} are {here} on a worker and {there} where the run was "
+            "started; make them the same on every machine (docs/reference.md#many-machines)",
+            model=name,
+            here=here,
+            there=terms,
+        )
     return model

@@ -6,8 +6,6 @@ A log is written as a whole or not at all.
 from __future__ import annotations
 
 import contextlib
-import errno
-import functools
 import gzip
 import io
 import json
@@ -44,6 +42,7 @@ from .log_json import (
 from .log_shape import Log
 
 MAX_UNPACKED = 512 * 2**20  # bytes of an unpacked .gz log; a larger one may be a zip bomb
+RESCUED = "socjudge-logs-"  # begins the name of a temporary folder with a log that could not be written elsewhere
 _STAMP = "%Y%m%d_%H%M%S"
 _LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
 
@@ -60,34 +59,25 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
     refuse_doubles(
         ((each.question.id, each.answer_repeat, each.judge_repeat) for each in run.results), where=say("the run")
     )
-    names = functools.partial(log_names, run.run.started_at, ".json")
     try:
-        return write_new(as_path(logs_dir), names(), _chunks(run))
+        return write_new(as_path(logs_dir), log_names(run.run.started_at, ".json"), _chunks(run))
     except OSError as problem:
-        try:
-            path = write_new(make_fallback_folder(), names(), _chunks(run))
-            path.chmod(0o600)
-        except OSError as error:
-            reasons: dict[str, Any] = {"reason": os_reason(problem), "fallback_reason": os_reason(error)}
-            raise ConfigError(
-                "{place}: the log cannot be written ({reason}), nor can {fallback} ({fallback_reason}); free "
-                "some disk space or fix the permissions, then call save_evaluation_results(run, <folder>): the "
-                "run is still in memory",
-                place=logs_dir,
-                fallback=fallback_folder(),
-                **reasons,
-            ) from None
-        warnings.warn(
-            say(
-                "{place}: the log cannot be written ({reason}). The results are safe in {path}; correct what is wrong "
-                "(permissions, disk space), then move that file there",
-                place=logs_dir,
-                reason=os_reason(problem),
-                path=path,
-            ),
-            stacklevel=2,
-        )
-        return path
+        reason = os_reason(problem)
+    with explained(
+        "{place}: the log cannot be written ({first}), nor can one in a temporary folder ({reason}); free some disk "
+        "space or fix the permissions, then call save_evaluation_results(run, <folder>): the run is still in memory",
+        place=logs_dir,
+        first=reason,
+    ):
+        folder = Path(tempfile.mkdtemp(prefix=RESCUED))  # which this user alone can read
+        path = write_new(folder, log_names(run.run.started_at, ".json"), _chunks(run))
+        path.chmod(0o600)
+    told = (
+        "{place}: the log cannot be written ({reason}). The results are safe in {path}; correct what is wrong "
+        "(permissions, disk space), then move that file there"
+    )
+    warnings.warn(say(told, place=logs_dir, reason=reason, path=path), stacklevel=2)
+    return path
 
 
 def _chunks(run: EvaluationRun) -> Iterator[bytes]:
@@ -99,24 +89,6 @@ def _chunks(run: EvaluationRun) -> Iterator[bytes]:
         yield b"," + row if place else row
     rest = to_json({"summary": asdict(run.summary), "run": info_to_dict(run.run), **run.extra})
     yield (b"\n  ]," if run.results else b"],") + rest.removeprefix(b"{")
-
-
-def fallback_folder() -> Path:
-    """Return the folder for this user's logs that cannot be written where they belong."""
-    user = f"-{os.getuid()}" if hasattr(os, "getuid") else ""  # Windows has a temporary folder for each user
-    return Path(tempfile.gettempdir()) / f"socjudge-logs{user}"
-
-
-def make_fallback_folder() -> Path:
-    """Create the fallback folder, readable by this user only. OSError if it exists and is somebody else's."""
-    folder = fallback_folder()
-    folder.mkdir(0o700, parents=True, exist_ok=True)
-    if not is_ours(folder):
-        raise PermissionError(
-            errno.EPERM, say("it is another user's, or a link; name another temporary folder with the variable TMPDIR")
-        )
-    folder.chmod(0o700)
-    return folder
 
 
 def is_ours(path: Path, *, beside: Path | None = None) -> bool:

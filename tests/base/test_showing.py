@@ -26,7 +26,7 @@ from socjudge.panels.views.common import summary_html
 from socjudge.prompts.templates import Prompt
 from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
 from socjudge.runbooks.index import RunbookIndex
-from socjudge.runs.logs import fallback_folder
+from socjudge.runs.logs import RESCUED
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
 
@@ -107,7 +107,7 @@ def test_a_panel_paints_a_verdict_as_a_cell_does(run: EvaluationRun) -> None:
     ]
     assert kinds == [["good", "grey"], ["good", "good"]]  # the log was saved, and the verdict
     assert run.log_path is not None
-    rescued = summary_html(replace(run, log_path=fallback_folder() / run.log_path.name))
+    rescued = summary_html(replace(run, log_path=Path(f"{RESCUED}x") / run.log_path.name))
     assert "一時フォルダーに保存しました" in rescued and 'class="socjudge good"' not in rescued
 
 

@@ -265,9 +265,7 @@ def test_a_worker_that_would_ask_another_service_is_refused(
     service: Service, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    with pytest.raises(
-        ConfigError, match=rf"OPENAI_BASE_URL is '{service.base_url}' on a worker and 'http://127.0.0.1:9"
-    ):
+    with pytest.raises(ConfigError, match=rf"address .*'{service.base_url}.* on a worker and .*http://127.0.0.1:9"):
         run_suite(QUESTIONS, tmp_path, answers=stored(QUESTIONS), executor=client.get_executor())
     assert service.requests == []
 
@@ -286,7 +284,7 @@ def test_prices_that_are_known_in_one_place_only_are_refused(
     service: Service, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_prices(tmp_path, monkeypatch, {"gpt-4o-mini": (1, 2)})
-    with pytest.raises(ConfigError, match=r"the price of gpt-4o-mini \(\[prices\] in .*\) is .* on a worker"):
+    with pytest.raises(ConfigError, match="price of gpt-4o-mini are .* on a worker"):
         run_suite(QUESTIONS, tmp_path, answers=stored(QUESTIONS), executor=client.get_executor())
 
 

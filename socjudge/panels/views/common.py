@@ -25,7 +25,7 @@ from ...constants import PROJECT_MARK
 from ...records import EvaluationRun, Rubric, total_usage
 from ...report.words import conclusion
 from ...runs.forecast import RunPlan, cost_notes
-from ...runs.logs import fallback_folder
+from ...runs.logs import RESCUED
 from ...settings import open_project
 from ...stats.basics import summarise_scores
 from ...stats.gate import gate_confidence
@@ -179,7 +179,7 @@ def summary_html(run: EvaluationRun) -> str:
     unwarned = replace(run, summary=replace(run.summary, n_to_read=0))  # the warning is shown below, in red
     offline = say(" (the embedded default, not an LLM)") if verdict.is_reference else ""
     saved = [FINISHED.format(path=escape(shown_path(run.log_path)))]
-    rescued = run.log_path is not None and run.log_path.parent == fallback_folder()
+    rescued = run.log_path is not None and run.log_path.parent.name.startswith(RESCUED)
     if rescued:
         saved.append(
             say(
