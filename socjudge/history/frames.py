@@ -15,7 +15,8 @@ from .. import constants
 from ..base.messages import say
 from ..errors import ConfigError
 from ..records import SCHEMA_VERSION, EvaluationRun
-from ..runs.logs import newer_text, time_in_name
+from ..runs.log_json import time_in_name
+from ..runs.logs import newer_text
 from .columns import result_frame, run_frame, score_frame
 from .reading import LogFile, LoggedRun, list_logs, moment_of, read_logs, run_rows, without_collection
 

@@ -7,9 +7,12 @@ which has only the specification's keys, can also be read. log_shape.py has the 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -32,9 +35,13 @@ from ..records import (
     EvaluationRun,
     RunInfo,
     RunSummary,
+    Usage,
     asked_of,
 )  # fmt: skip
 from .log_shape import Log, LoggedAnswer, LoggedEvaluation, OfAssistant, Row, fit, unknown_keys
+
+_LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
+
 
 # -- writing
 
@@ -42,7 +49,6 @@ from .log_shape import Log, LoggedAnswer, LoggedEvaluation, OfAssistant, Row, fi
 def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
     """Return a result as one element of the log's `results`."""
     question, answer = result.question, result.answer
-    evaluation = {name: getattr(result.evaluation, name) for name in LoggedEvaluation.__struct_fields__}
     found = {
         "question_id": question.id,
         "category": question.category,
@@ -51,25 +57,27 @@ def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
         "context": answer.context,
         "expected_keypoints": question.expected_keypoints,
         "flags": answer.flags,
-        "evaluation": evaluation | {**result.evaluation.extra},
+        "evaluation": _named(result.evaluation, LoggedEvaluation) | {**result.evaluation.extra},
         "answer_repeat": result.answer_repeat,
         "judge_repeat": result.judge_repeat,
         "answer_sha256": answer_sha256(answer.answer, answer.context),
-        "assistant": {name: getattr(answer, name) for name in OfAssistant.__struct_fields__},
+        "assistant": _named(answer, OfAssistant),
     }
     return _plain(found, result.extra)
 
 
 def answer_to_dict(answer: AssistantAnswer) -> dict[str, Any]:
     """Return an answer as a journal has it."""
-    assistant = {name: getattr(answer, name) for name in OfAssistant.__struct_fields__}
-    told = {name: getattr(answer, name) for name in ("question", "answer", "context", "flags")}
-    return _plain({**told, "assistant": assistant})
+    return _plain(_named(answer, LoggedAnswer, but="assistant") | {"assistant": _named(answer, OfAssistant)})
 
 
 def info_to_dict(info: RunInfo) -> dict[str, Any]:
     """Return the info of a run as the block `run` of its log."""
     return _plain({name: value for name, value in vars(info).items() if name != "extra"}, info.extra)
+
+
+def _named(record: object, kind: type[msgspec.Struct], but: str = "") -> dict[str, Any]:
+    return {name: getattr(record, name) for name in kind.__struct_fields__ if name != but}
 
 
 def _plain(value: dict[str, Any], extra: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
@@ -105,28 +113,27 @@ def writable(text: str) -> str:
 # -- reading
 
 
-def run_from_dict(data: Any, *, where: str, bare: RunInfo) -> EvaluationRun:
-    """Read a run from the parsed JSON of a log. `bare` is its info if the log has no `run` block.
-    If a value is unfit, the ConfigError names its place in the log, beginning with `where`, and what was expected."""
-    log, info = log_from_dict(data, where=where, bare=bare)
+def run_from_dict(data: Any, *, where: str) -> EvaluationRun:
+    """Read a run from the parsed JSON of the log `where`. If a value is unfit, the ConfigError names its place there."""
+    log, info = log_from_dict(data, where=where)
     results = tuple(result_of(row, given) for row, given in zip(log.results, data["results"], strict=True))
     return EvaluationRun(results, log.summary, info, extra=unknown_keys(data, Log))
 
 
-def log_from_dict(data: Any, *, where: str, bare: RunInfo) -> tuple[Log, RunInfo]:
+def log_from_dict(data: Any, *, where: str) -> tuple[Log, RunInfo]:
     """Return the parsed JSON of a log in its shape, checked, and the run's info with what this version does not know."""
     log = fit(data, Log, where)
     if log.run is not None:
         log.run = replace(log.run, extra=unknown_keys(data["run"], RunInfo))
-    return log, checked_log(log, where=where, bare=bare)
+    return log, checked_log(log, where=where)
 
 
-def checked_log(log: Log, *, where: str, bare: RunInfo) -> RunInfo:
+def checked_log(log: Log, *, where: str) -> RunInfo:
     """Complete the rows and the summary of a log, and return the run's info. ConfigError if what the log says cannot be
     true."""
     for place, row in enumerate(log.results):
         settle(row.evaluation, f"{where}: results[{place}].evaluation")
-    info = bare if log.run is None else _checked_info(log.run, where=f"{where}: run")
+    info = _bare_info(Path(where).name) if log.run is None else _checked_info(log.run, where=f"{where}: run")
     passed = [row.evaluation.passed for row in log.results]
     _complete(log.results, info, where=where)
     told = [
@@ -136,6 +143,21 @@ def checked_log(log: Log, *, where: str, bare: RunInfo) -> RunInfo:
         raise ConfigError("{path}: run or summary holds a number beyond 64 bits; correct it in the file", path=where)
     log.summary = _counted(log, info, passed)
     return info
+
+
+def _bare_info(name: str) -> RunInfo:
+    """Return the info of a run whose log has no `run` block: what the log's name says. The costs are unknown."""
+    unknown, run_id = Usage(cost_usd=None), name.removesuffix(".gz").removesuffix(".json")
+    return RunInfo(run_id, time_in_name(name), assistant_usage=unknown, judge_usage=unknown, schema_version=BARE)
+
+
+def time_in_name(name: str) -> str:
+    """Return the start time in a log's name, as ISO 8601 without a time zone. Return "" if the name has no time."""
+    match = _LOG_NAME.search(name)
+    try:
+        return datetime.fromisoformat(match[1].replace("_", "T")).isoformat() if match else ""
+    except ValueError:
+        return ""
 
 
 def _counted(log: Log, info: RunInfo, passed: Sequence[bool]) -> RunSummary:
@@ -209,35 +231,29 @@ def answer_of(row: LoggedAnswer | Row) -> AssistantAnswer:
 
 def settle(evaluation: LoggedEvaluation, where: str) -> None:
     """Bring an evaluation in the form of older versions or of other tools into that of `Evaluation`."""
-    reasons, scores = evaluation.rationale, evaluation.scores
-    reason = reasons.strip() if isinstance(reasons, str) else ""
-    if reason:  # a single reason for all scores together is a comment
-        evaluation.overall_comment = "\n".join(filter(None, [reason, evaluation.overall_comment]))
-    told = {} if reasons is None or isinstance(reasons, str) else reasons
-    evaluation.rationale = {name: text or "" for name, text in told.items()} if None in told.values() else told
+    reasons, scores, missing = evaluation.rationale, evaluation.scores, evaluation.missing
+    if isinstance(reasons, str):  # a single reason for all scores together is a comment
+        evaluation.overall_comment = "\n".join(filter(None, [reasons.strip(), evaluation.overall_comment]))
+        is_reasoned, reasons = bool(reasons.strip()), {}
+    else:
+        reasons = reasons or {}
+        is_reasoned = any(reasons.values())
+    evaluation.rationale = {name: text or "" for name, text in reasons.items()} if None in reasons.values() else reasons
     is_told = evaluation.status is not msgspec.UNSET
     evaluation.status = evaluation.status if is_told else "ok"
-    lost = None in scores.values()
-    if lost or evaluation.missing:  # for a missing score, the log states the cause
-        causes = evaluation.missing.items()
-        evaluation.missing = {name: cause for name, cause in causes if scores.get(name, 0) is None}
-        lost = any(score is None and name not in evaluation.missing for name, score in scores.items())
-    if evaluation.status == "ok" and len(scores) == len(evaluation.missing):
-        raise ConfigError(
-            "{where} is empty, expected {expected} for each criterion; correct it in the file, or take another log",
-            where=f"{where}.scores",
-            expected=say("a number from 0 to 100"),
-        )
+    if missing:
+        missing = evaluation.missing = {name: cause for name, cause in missing.items() if scores.get(name, 0) is None}
+    if evaluation.status == "ok" and len(scores) == len(missing):
+        raise ConfigError("{where} has no score; correct it in the file, or take another log", where=f"{where}.scores")
     if len(scores) > MOST_CRITERIA:
-        raise ConfigError(
-            f"{where}.scores: {say('there are {count} criteria; keep to {most} at most', count=len(scores), most=MOST_CRITERIA)}"
-        )
-    if lost or evaluation.average_score is None:
-        # The number was not finite when it was written, so the score is lost.
+        told = say("there are {count} criteria; keep to {most} at most", count=len(scores), most=MOST_CRITERIA)
+        raise ConfigError(f"{where}.scores: {told}")
+    if evaluation.average_score is None or list(scores.values()).count(None) > len(missing):
+        # For a missing score, the log states the cause. Another one was not finite when it was written, so it is lost.
         evaluation.status = "unparsable" if evaluation.status == "ok" else evaluation.status
         evaluation.error = evaluation.error or say("the log has null for a score")
         evaluation.scores, evaluation.average_score, evaluation.passed = dict.fromkeys(scores, 0), 0.0, False
-    elif not is_told and not any(scores.values()) and not reason and not any(evaluation.rationale.values()):
+    elif not is_told and not any(scores.values()) and not is_reasoned:
         evaluation.status = "suspect_zero"
 
 

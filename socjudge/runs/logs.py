@@ -10,7 +10,6 @@ import gzip
 import io
 import json
 import os
-import re
 import stat
 import tempfile
 import warnings
@@ -29,7 +28,7 @@ from ..base.atomic_files import write_new
 from ..base.files import as_path, load_bytes
 from ..base.messages import explained, os_reason, say
 from ..errors import ConfigError
-from ..records import BARE, SCHEMA_VERSION, EvaluationRun, RunInfo, Usage
+from ..records import SCHEMA_VERSION, EvaluationRun, RunInfo
 from .log_json import (
     checked_log,
     info_to_dict,
@@ -44,7 +43,6 @@ from .log_shape import Log
 MAX_UNPACKED = 512 * 2**20  # bytes of an unpacked .gz log; a larger one may be a zip bomb
 RESCUED = "socjudge-logs-"  # begins the name of a temporary folder with a log that could not be written elsewhere
 _STAMP = "%Y%m%d_%H%M%S"
-_LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
 
 
 def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = None) -> Path:
@@ -104,7 +102,7 @@ def is_ours(path: Path, *, beside: Path | None = None) -> bool:
 
 def parse_log(raw: bytes, path: Path) -> EvaluationRun:
     """Parse a log's bytes. `path` is the log's path, for errors and for the start time of a log without `run` block."""
-    return run_from_dict(_parsed(raw, path), where=str(path), bare=bare_info(path.name))
+    return run_from_dict(_parsed(raw, path), where=str(path))
 
 
 _read_log = msgspec.json.Decoder(Log).decode
@@ -112,14 +110,13 @@ _read_log = msgspec.json.Decoder(Log).decode
 
 def parse_rows(raw: bytes, path: Path) -> tuple[Log, RunInfo]:
     """Parse a log's bytes as `parse_log` does, but leave its rows in the shape of the log, which takes half the time."""
-    bare = bare_info(path.name)
     # Any fault is named by the other way, which also takes what is no strict JSON.
     with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ConfigError):
         log = _read_log(raw)
         # Keys that this version does not know may say what an older run asked for; see `asked_of`.
         if log.run is None or log.run.asked is not None:
-            return log, checked_log(log, where=str(path), bare=bare)
-    return log_from_dict(_parsed(raw, path), where=str(path), bare=bare)
+            return log, checked_log(log, where=str(path))
+    return log_from_dict(_parsed(raw, path), where=str(path))
 
 
 def _parsed(raw: bytes, path: Path) -> Any:
@@ -129,15 +126,6 @@ def _parsed(raw: bytes, path: Path) -> Any:
         raise ConfigError(
             "{path}: not valid JSON ({reason}); was the file cut while it was copied?", path=path, reason=error
         ) from None
-
-
-def bare_info(name: str) -> RunInfo:
-    """Return the info of a run whose log has no `run` block: what the log's name says. The costs are unknown."""
-    unknown = Usage(cost_usd=None)
-    return RunInfo(
-        name.removesuffix(".gz").removesuffix(".json"), time_in_name(name),
-        assistant_usage=unknown, judge_usage=unknown, schema_version=BARE,
-    )  # fmt: skip
 
 
 def newer_text(version: int) -> str:
@@ -242,12 +230,3 @@ def log_names(started_at: str, suffix: str) -> Iterator[str]:
     while True:
         yield f"judge_eval_{moment:{_STAMP}}{suffix}"
         moment += timedelta(seconds=1)
-
-
-def time_in_name(name: str) -> str:
-    """Return the start time in a log's name, as ISO 8601 without a time zone. Return "" if the name has no time."""
-    match = _LOG_NAME.search(name)
-    try:
-        return datetime.fromisoformat(match[1].replace("_", "T")).isoformat() if match else ""
-    except ValueError:
-        return ""

@@ -678,7 +678,7 @@ def test_what_is_saved_is_what_is_loaded(rows: list[tuple[str, str, int]]) -> No
     )
     run = EvaluationRun(results, summarise_results(results), RunInfo("r", "2026-01-02T03:04:05+09:00"))
     text = json.dumps(log_of(run), ensure_ascii=False)
-    assert run_from_dict(json.loads(text), where="x", bare=RunInfo("r", "")) == run
+    assert run_from_dict(json.loads(text), where="x") == run
 
 
 def test_the_estimate_counts_calls_and_knows_what_it_does_not_know(
