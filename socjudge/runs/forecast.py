@@ -84,9 +84,7 @@ class RunPlan:
     def __repr__(self) -> str:
         left = f"{self.left.calls} calls left, {dollars(self.left.cost_usd)}"
         problem = f", problem: {one_line(self.problem, 120)}" if self.problem else ""
-        return (
-            f"<RunPlan: {self.already} of {self.total} judged, {left}, judge {one_line(self.plan.judge.name)}{problem}>"
-        )
+        return f"<RunPlan: {self.already} of {self.total} judged, {left}{problem}>"
 
     def _repr_html_(self) -> str:
         info = self.plan.info

@@ -172,17 +172,6 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
     return [place / name for name in sorted(names) if is_log_name(name)]
 
 
-def logs_of_run(run_id: str, folder: Path, *, started_at: str) -> Iterator[Path]:
-    """Yield the logs of the run with this id in a folder. Logs whose names are older than the run are skipped."""
-    first = next(log_names(started_at, ""))
-    mark = f'"run_id": "{run_id}"'.encode()
-    with contextlib.suppress(ConfigError, OSError):  # the user may be allowed to write there, and not to read
-        for path in (path for path in log_files(folder) if path.name >= first):
-            with contextlib.suppress(ConfigError):  # a packed log that is damaged is not the log of a finished run
-                if mark in load_log(path):
-                    yield path
-
-
 def is_log_name(name: str) -> bool:
     """Return whether a file name is that of a log: judge_eval_….json, or compressed (.json.gz)."""
     return name.startswith("judge_eval_") and name.endswith((".json", ".json.gz"))

@@ -20,15 +20,14 @@ import orjson
 
 from .._version import __version__
 from ..answering.own_assistant import Assistant
-from ..base.conditions import conditions_of_info, differences, rubric_changes
-from ..base.messages import listed, say
+from ..base.conditions import rubric_changes
+from ..base.messages import say
 from ..base.texts import encodable
 from ..errors import ConfigError
 from ..models.opening import Model, open_model
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
 from ..records import (
-    MOST_ID,
     UNKNOWN,
     AssistantAnswer,
     EvalQuestion,
@@ -52,14 +51,14 @@ STORED = "stored"  # the assistant model of a run over answers that existed befo
 OWN = "own-assistant"  # the assistant prompt of a run in which your own assistant answered
 
 
-# Fields about how answers were made. They stay the same when the answers are judged again.
+# Fields of RunInfo about how answers were made, which stay the same when the answers are judged again, and about the
+# judge, which are the same for all rows of a log.
 _OF_ANSWERS = (
     "assistant_model", "assistant_service", "assistant_settings", "assistant_version", "embedded_assistant",
     "assistant_prompt_id", "assistant_prompt_sha256", "index_fingerprint", "embedder", "runbooks", "k",
     "answer_repeats",
 )  # fmt: skip
-# Conditions that are the same for all rows of a log, under their names in the frames.
-_OF_JUDGE = ("judge_model", "judge_service", "judge_settings", "prompt_sha256", "judge_repeats")
+_OF_JUDGE = ("judge_model", "judge_service", "judge_settings", "judge_prompt_sha256", "judge_repeats")
 
 
 @dataclass(frozen=True)
@@ -128,24 +127,16 @@ def plan_answers(
     k = open_project().k if k is None else k
     check_counts(answer_repeats=answer_repeats, judge_repeats=judge_repeats, k=k)
     if not len(questions):
-        raise ConfigError(
-            "no questions to evaluate; load some with load_eval_dataset()",
-        )
+        raise ConfigError("no questions to evaluate; load some with load_eval_dataset()")
     repeated = [name for name, count in Counter(str(q.id) for q in questions).items() if count > 1]
     if repeated:
         raise ConfigError(
             "question id {ids} occurs more than once; every question needs its own", ids=", ".join(repeated)
         )
-    if large := [f"{q.id!s:.30}" for q in questions if isinstance(q.id, int) and abs(q.id) >= MOST_ID]:
-        raise ConfigError(
-            "id {id} is too large; a number may have 64 bits; make it a text, in quotes", id=listed(large)
-        )
     own = answers if isinstance(answers, Assistant) else None
     stored = answers if isinstance(answers, list) else None
     if stored is not None and answer_repeats != 1:
-        raise ConfigError(
-            "answer_repeats asks the assistant again, which stored answers exclude; use judge_repeats",
-        )
+        raise ConfigError("answer_repeats asks the assistant again, which stored answers exclude; use judge_repeats")
 
     judge, judging = _open_judge(judge_model, judge_prompt, rubric)
     assistant, answering = None, None
@@ -225,12 +216,15 @@ def plan_failed(
         run, judge_model=judge_model, judge_prompt=judge_prompt or judge_prompt_of(info) or info.judge_prompt_id,
         judge_repeats=info.judge_repeats if judge_repeats == 1 else judge_repeats, rubric=rubric,
     )  # fmt: skip
-    there, here = (conditions_of_info(each, run.rubric.criteria) for each in (info, plan.info))
-    changed = differences({"judge_model": UNKNOWN} | there, here)
-    # A value that an old log does not have cannot be compared.
-    told = [each.phrase() for each in changed if each.condition.column in _OF_JUDGE and each.before]
-    if rubric is not None and rubric != run.rubric:
-        told.append(f"rubric {rubric_changes(run.rubric, rubric)}".strip())
+    sides = ((name, getattr(info, name), getattr(plan.info, name)) for name in _OF_JUDGE)
+    # A value that an old log does not have cannot be compared, but the judge must be known.
+    told = [
+        f"{name}: {there}→{here}"
+        for name, there, here in sides
+        if there != here and (there not in ("", UNKNOWN) or name == "judge_model")
+    ]
+    if plan.rubric != run.rubric:
+        told.append(f"rubric {rubric_changes(run.rubric, plan.rubric)}".strip())
     if told:
         raise ConfigError(
             "{run}: only_failed judges with the run's own judge, prompt, rubric and repeats, so that a log has "

@@ -26,8 +26,7 @@ from ..records import UNKNOWN, EvaluationRun, ModelRequest, RunOptions, Usage, t
 from .engine import Engine
 from .identity import Identity
 from .journal import Journal, open_journal
-from .load import load_run
-from .logs import logs_of_run, save_evaluation_results
+from .logs import load_log, log_files, log_names, parse_log, save_evaluation_results
 from .plan import Plan, begin_now, check_counts
 from .unfinished import UnfinishedRun, find_journal
 
@@ -63,7 +62,7 @@ def carry_out(
         if journal.sessions > 1 and (finished := _find_finished(journal)):
             is_over = True
             return finished
-        _take_over(journal, plan, already, progress)
+        _take_over(journal, plan, already)
         run_id = journal.run.run_id
         budget.note(run_id, journal.noted_usd + journal.open_usd if budget.max_usd is None else journal.spent_usd)
         gate = RunGate(
@@ -108,18 +107,20 @@ def _is_priced(plan: Plan, budget: Budget) -> bool:
 def _find_finished(journal: Journal) -> EvaluationRun | None:
     """Return the run of a journal from its log, if there is one with all that was asked for. The process was then
     killed before it could remove the journal. What was saved of the journal itself has no end, and is not that log."""
-    began = journal.run
-    for path in logs_of_run(began.run_id, journal.path.parent, started_at=began.started_at):
-        with contextlib.suppress(ConfigError):
-            run = load_run(path)
-            is_whole = run.run.run_id == began.run_id and len(run.results) == journal.total
-            if is_whole and run.run.finished_at and Identity.of(began) == Identity.of(run.run):
-                return run
+    began, first = journal.run, next(log_names(journal.run.started_at, ""))
+    with contextlib.suppress(ConfigError):  # the user may be allowed to write there, and not to read
+        for path in (path for path in log_files(journal.path.parent) if path.name >= first):
+            with contextlib.suppress(ConfigError, OSError):  # a damaged log is not that of a finished run
+                raw = load_log(path)
+                run = parse_log(raw, path) if began.run_id.encode() in raw else None
+                is_whole = run is not None and run.run.run_id == began.run_id and len(run.results) == journal.total
+                if run and is_whole and run.run.finished_at and Identity.of(began) == Identity.of(run.run):
+                    return replace(run, log_path=path)
     return None
 
 
-def _take_over(journal: Journal, plan: Plan, already: int, progress: bool) -> None:
-    """Say what is there already, and add the judgements of an earlier run that are not made again."""
+def _take_over(journal: Journal, plan: Plan, already: int) -> None:
+    """Add the judgements of an earlier run that are not made again. ConfigError if the journal has less than planned."""
     if journal.n_done < already:
         raise ConfigError(
             "the plan counted on {before} judged answers of an interrupted run, and now {now} are there; make the plan "
@@ -127,14 +128,6 @@ def _take_over(journal: Journal, plan: Plan, already: int, progress: bool) -> No
             before=already,
             now=journal.n_done,
         )
-    if journal.n_done and progress:
-        told = say(
-            "{done}/{total} judged answers are taken over from before the run was broken off ({path})",
-            done=journal.n_done,
-            total=plan.total,
-            path=journal.path,
-        )
-        print(told, file=aside())
     places = {(sample.question.id, sample.answer_repeat): i for i, sample in enumerate(plan.samples)}
     for result in plan.known:
         i = places[result.question.id, result.answer_repeat]

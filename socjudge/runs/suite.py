@@ -68,14 +68,9 @@ def plan_run(
     (10, 0)
     """
     options = options or RunOptions()
-    if options.executor is not None:
-        _check_names(options.executor, judge_model, assistant_model)
     opened = open_answers(answers, questions)
-    if isinstance(opened, Assistant) and options.executor is not None:
-        raise ConfigError(
-            "executor= cannot ask an assistant of your own; let it answer without one, or give a file of its answers "
-            "as answers="
-        )
+    own = [opened] if isinstance(opened, Assistant) else []
+    _check_names(options.executor, judge_model, assistant_model, *own)
     if index is None and opened is None:
         from ..runbooks.index import open_index
 
@@ -184,9 +179,7 @@ def run_evaluation_suite(
         judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric, answer_repeats=answer_repeats,
         judge_repeats=judge_repeats, logs_dir=logs_dir, options=options,
     )  # fmt: skip
-    if plan.note:
-        _tell(plan.note, progress)
-    return plan.run(max_cost_usd=max_cost_usd, progress=progress)
+    return _start(plan, max_cost_usd, progress)
 
 
 def rejudge(
@@ -244,9 +237,7 @@ def rejudge(
         run, judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric, judge_repeats=judge_repeats,
         only_failed=only_failed, logs_dir=logs_dir, options=options,
     )  # fmt: skip
-    if plan.note:
-        _tell(plan.note, progress)
-    return plan.run(max_cost_usd=max_cost_usd, progress=progress)
+    return _start(plan, max_cost_usd, progress)
 
 
 def plan_rejudge(
@@ -259,8 +250,7 @@ def plan_rejudge(
 ) -> RunPlan:
     """Return what `rejudge` with these arguments would do and cost. No request is sent."""
     options = options or RunOptions()
-    if options.executor is not None:
-        _check_names(options.executor, judging["judge_model"])
+    _check_names(options.executor, judging["judge_model"])
     plan = plan_failed(run, **judging) if only_failed else plan_rejudging(run, **judging)
     notes = [] if judging["judge_prompt"] else [foreign_prompt_note(run.run)]
     if told := rubric_changes(run.rubric, plan.rubric):
@@ -269,23 +259,25 @@ def plan_rejudge(
     return replace(planned, note="\n".join(filter(None, [planned.note, *notes])))
 
 
-def _tell(note: str, progress: bool) -> None:
-    """Tell what the user did not see, because they did not look at the plan."""
-    if progress:
-        print(note, file=aside())
-    else:
-        warnings.warn(note, RunNote, stacklevel=3)
+def _start(plan: RunPlan, max_cost_usd: float | None, progress: bool) -> EvaluationRun:
+    """Start a run, after telling what the user did not see, because they did not look at the plan."""
+    if plan.note and progress:
+        print(plan.note, file=aside())
+    elif plan.note:
+        warnings.warn(plan.note, RunNote, stacklevel=3)
+    return plan.run(max_cost_usd=max_cost_usd, progress=progress)
 
 
-def _check_names(executor: object, *models: str | BaseChatModel | Model) -> None:
-    if not isinstance(executor, Executor):
+def _check_names(executor: object, *models: str | BaseChatModel | Model | Assistant) -> None:
+    if executor is not None and not isinstance(executor, Executor):
         raise ConfigError(
             "executor= is a {kind}; of a Dask client, pass client.get_executor()", kind=type(executor).__name__
         )
-    for model in models:
+    for model in models if executor is not None else ():
         if not isinstance(model, str):
             raise ConfigError(
-                "with executor=, name the models by strings: {kind} may hold a key, and keys are not sent to "
-                "other processes; workers open models with the keys of their own environment",
+                "with executor=, name the models by strings, and let an assistant of your own answer before: {kind} may "
+                "hold a key, and keys are not sent to other processes; workers open models with the keys of their own "
+                "environment",
                 kind=type(model).__name__,
             )

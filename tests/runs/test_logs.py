@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import errno
-import gzip
 import json
 import math
 import os
@@ -37,7 +36,6 @@ from socjudge.base.verdict import summarise_results
 from socjudge.judge import save_evaluation_results
 from socjudge.records import RunInfo
 from socjudge.runs.log_json import run_from_dict
-from socjudge.runs.logs import logs_of_run
 
 
 def log_with(place: str, value: Any) -> dict[str, Any]:
@@ -341,13 +339,3 @@ def test_a_url_is_refused_before_the_first_call_with_what_to_do_instead(
 )
 def test_what_is_no_url_is_a_folder(place: Path | str) -> None:
     assert as_path(place) == Path(place)
-
-
-def test_the_log_of_a_run_is_found_packed_too_and_beside_a_damaged_one(tmp_path: Path) -> None:
-    value = {"run": {"run_id": "20260101T090000-abcdef"}, "results": []}
-    (tmp_path / "judge_eval_20260101_080000.json.gz").write_bytes(b"no gzip")
-    path = tmp_path / "judge_eval_20260101_090001.json.gz"
-    path.write_bytes(gzip.compress(json.dumps(value, indent=2).encode()))
-    started = {"started_at": "2026-01-01T07:00:00+00:00"}
-    assert list(logs_of_run("20260101T090000-abcdef", tmp_path, **started)) == [path]
-    assert not list(logs_of_run("20260101T090000-abcdee", tmp_path, **started))
