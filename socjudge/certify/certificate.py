@@ -19,7 +19,7 @@ from ..base.files import load_bytes
 from ..base.messages import explained, listed, os_reason, say
 from ..base.showing import facts_html
 from ..errors import ConfigError
-from ..history.examples import EXAMPLE_MODE
+from ..history.frames import EXAMPLE_MODE
 from ..records import UNKNOWN, EvaluationRun, is_embedded
 from ..runs.logs import to_json
 

@@ -21,7 +21,7 @@ from ..runbooks.companions import load_organisation, load_questions, load_synony
 from ..runbooks.reading import decode_runbook, find_runbooks, split_runbook
 from ..runs.logs import load_log, newer_text, parse_log
 from ..runs.unfinished import unfinished_runs
-from .reading import list_logs, moment_of, with_progress
+from .reading import list_logs, moment_of
 
 LEVELS = ["error", "warning", "note"]
 SHOWN = 10  # questions with the same problem that are named
@@ -128,7 +128,7 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
     """
     logs_dir = logs_dir or constants.LOGS_DIR
     found, owners = list[_Finding](), dict[str, str]()
-    for file in with_progress(list_logs(logs_dir), say("checking logs")):
+    for file in list_logs(logs_dir):
         try:
             run = parse_log(load_log(file.path), file.path)
         except (ConfigError, OSError) as error:
@@ -204,8 +204,6 @@ def _rejudging(run: EvaluationRun, log: str, options: str = "") -> str:
 
 def _where(run: EvaluationRun, places: list[int]) -> str:
     ids = [str(run.results[place].question.id) for place in places]
-    if len(places) == 1:
-        return say("results[{place}], question {question}", place=places[0], question=ids[0])
     more = say(", and {count} more", count=len(ids) - SHOWN) if len(ids) > SHOWN else ""
     return say("{count} results (questions {questions})", count=len(ids), questions=listed(ids[:SHOWN]) + more)
 

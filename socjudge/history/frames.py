@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import pandas as pd
 
@@ -15,10 +16,11 @@ from .. import constants
 from ..base.messages import say
 from ..errors import ConfigError
 from ..records import SCHEMA_VERSION, EvaluationRun
-from ..runs.log_json import time_in_name
-from ..runs.logs import newer_text
+from ..runs.logs import log_files, newer_text
 from .columns import result_frame, run_frame, score_frame
-from .reading import LogFile, LoggedRun, list_logs, moment_of, read_logs, run_rows, without_collection
+from .reading import LoggedRun, list_logs, moment_of, read_logs, run_rows, without_collection
+
+EXAMPLE_MODE = "example"  # the mode in the run block of an example's log, so that every view of it can say so
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,7 @@ def load_history(
     True
     """
     first = None if since is None else _moment(since)
-    files = [file for file in list_logs(logs_dir or constants.LOGS_DIR) if _may_be_since(file, first)]
+    files = list_logs(logs_dir or constants.LOGS_DIR)
     found = read_logs(files, text=text)
     used = _in_order(found)
     n_left_out = len(files) - len(used)
@@ -207,6 +209,42 @@ def load_scores(
     return _warned(load_history(logs_dir, since=since, text=text), logs_dir).scores
 
 
+def find_logs(logs_dir: Path | str | None = None, *, example: Literal["series", "judges"] = "series") -> Path | str:
+    """Return the folder of logs to read. If it has no log, print a message and return the folder of an example.
+
+    Parameters
+    ----------
+    logs_dir
+        A folder; the project's logs if left out.
+    example
+        "series": runs of one assistant whose settings change. "judges": several LLM judges on the same answers.
+
+    Returns
+    -------
+    Path or str
+        `logs_dir` as you gave it, or the Path of the project's logs or of the example.
+
+    Examples
+    --------
+    >>> import socjudge as sj
+    >>> sj.history.find_logs("logs")
+    'logs'
+    """
+    own = logs_dir or constants.LOGS_DIR
+    if log_files(own):
+        return own
+    folder = constants.EXAMPLES_DIR / example
+    print(
+        say(
+            "⚠️ These are examples: {own} holds no log yet, so those that come with the project are shown "
+            "({folder}). Once you have run an evaluation, yours are.",
+            own=own,
+            folder=folder,
+        )
+    )
+    return folder
+
+
 def run_history(run: EvaluationRun) -> History:
     """Return a history of one run that is in memory: what `load_history(text=True)` would load from the run's log."""
     return History([run_rows(run)], text=True)
@@ -268,14 +306,3 @@ def _moment(told: str | date) -> datetime:
         ) from None
     moment = told if isinstance(told, datetime) else datetime.combine(told, time.min)
     return moment.astimezone(UTC).replace(tzinfo=None)
-
-
-def _may_be_since(file: LogFile, since: datetime | None) -> bool:
-    """Return whether a log must be read, by the start of the run in its name. If the name has no time, it must be."""
-    text = time_in_name(file.name) if since else ""
-    if not text or since is None:
-        return True
-    # A file that was renamed may have a later start than its name says, but none after its last change.
-    changed = datetime.fromtimestamp(file.modified_ns / 1e9, UTC).replace(tzinfo=None)
-    day = timedelta(days=1)  # allowed, because the name does not say in which time zone it is
-    return max(datetime.fromisoformat(text), changed) >= since - day

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
@@ -15,15 +15,13 @@ from typing import Any, NamedTuple, get_type_hints
 
 from ..base.conditions import runbooks_text
 from ..base.files import as_path
-from ..base.messages import os_reason, say
 from ..base.pass_rule import UNREAD, outcome_of, run_rule, span_of
 from ..errors import ConfigError
 from ..records import BARE, UNKNOWN, AssistantAnswer, EvaluationRun, RunInfo, RunSummary, Usage
 from ..runs.log_json import answer_sha256
 from ..runs.log_shape import Row
-from ..runs.logs import is_log_name, load_log, parse_rows
+from ..runs.logs import load_log, names_of_logs, parse_rows
 
-MANY = 500  # logs; with this many there is a progress bar
 REMEMBERED = 10_000  # logs whose rows stay in memory, about 5 kB for each log of ten answers
 
 
@@ -111,39 +109,24 @@ _of_info = attrgetter(*(_RENAMED.get(name, name) for name in (*_OF_RUN, *_OF_RUN
 def list_logs(logs_dir: Path | str) -> list[LogFile]:
     """List the logs in a folder, sorted by name. Raises ConfigError if there is no such folder."""
     place = as_path(logs_dir)
-    try:
-        with os.scandir(place) as entries:
-            return sorted(LogFile(place, entry.name, *_stamp(entry)) for entry in entries if is_log_name(entry.name))
-    except FileNotFoundError:
-        raise ConfigError(
-            "{place}: no such folder; give the one that the runs were logged to (logs_dir)", place=place
-        ) from None
-    except OSError as error:
-        raise ConfigError(
-            "{place}: the logs cannot be listed ({reason})", place=place, reason=os_reason(error)
-        ) from None
+    if not place.is_dir():
+        raise ConfigError("{place}: no such folder; give the one that the runs were logged to (logs_dir)", place=place)
+    return [LogFile(place, name, *_stamp(place, name)) for name in names_of_logs(place)]
 
 
-def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
+def _stamp(folder: Path, name: str) -> tuple[int, int, int]:
     try:
-        status = entry.stat()
+        status = os.stat(os.path.join(folder, name))
     except OSError:  # a broken link, or a file that was just removed; reading it gives the error
         return 0, 0, 0
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def with_progress(files: list[LogFile], what: str) -> Iterable[LogFile]:
-    """Return the files. If there are MANY or more, going through them shows a progress bar, labelled `what`."""
-    from tqdm.auto import tqdm
-
-    return tqdm(files, desc=what, unit=say(" logs"), leave=False) if len(files) >= MANY else files
 
 
 def read_logs(files: list[LogFile], *, text: bool = False) -> list[LoggedRun]:
     """Read the logs that can be read, in the given order. Without texts, only those that changed since then."""
     found = []
     with without_collection():
-        for file in with_progress(files, say("reading logs")):
+        for file in files:
             with contextlib.suppress(ConfigError, OSError):  # `check_logs` says why
                 found.append(_read(file, text) if text else _remembered(file))
     return found

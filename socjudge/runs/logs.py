@@ -165,11 +165,13 @@ def load_log(path: Path) -> bytes:
 def log_files(logs_dir: Path | str | None = None) -> list[Path]:
     """List the logs in a folder, ordered by name and thereby by start time. [] if the folder does not exist.
     ConfigError if it cannot be read."""
-    logs_dir = logs_dir or constants.LOGS_DIR
-    place = as_path(logs_dir)
+    place = as_path(logs_dir or constants.LOGS_DIR)
+    return [place / name for name in names_of_logs(place)]
+
+
+def names_of_logs(place: Path) -> list[str]:
     with explained("{place}: the logs cannot be listed ({reason})", place=place):
-        names = os.listdir(place) if place.is_dir() else []
-    return [place / name for name in sorted(names) if is_log_name(name)]
+        return sorted(filter(is_log_name, os.listdir(place))) if place.is_dir() else []
 
 
 def is_log_name(name: str) -> bool:

@@ -122,10 +122,10 @@ def test_each_fault_is_named_with_its_place(logs: Path) -> None:
     problems = check_logs(logs)
     assert found(problems, "error") == {date: [("", "unreadable")] for date in ("20240420", "20240518", "20240601")}
     assert found(problems, "warning") == {
-        "20240301": [("results[1], question 2", "unscored")],
+        "20240301": [("1 results (questions 2)", "unscored")],
         "20240402": [("summary", "contradictory")],
-        "20240505": [("results[0], question 1", "criterion missing")],
-        "20240704": [("results[0], question 1", "unscored")],
+        "20240505": [("1 results (questions 1)", "criterion missing")],
+        "20240704": [("1 results (questions 1)", "unscored")],
     }
     assert not (problems["level"] == "note").any()
     assert (problems["remedy"].str.len() > 10).all()
