@@ -127,9 +127,7 @@ def compared(before: EvaluationRun, run: EvaluationRun) -> dict[str, Any]:
     except ConfigError as error:  # another judging and other answers, or no common question
         return {"before": before, "lines": [str(error)], "table": None, "is_tested": False}
     shown = effect.table
-    table = (
-        None if effect.is_unchanged else Table(tuple(map(str, shown)), list(shown.itertuples(index=False, name=None)))
-    )
+    table = Table(tuple(map(str, shown)), list(shown.itertuples(index=False, name=None)))
     return {"before": before, "lines": effect.lines, "table": table, "is_tested": True}
 
 

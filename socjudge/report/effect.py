@@ -20,7 +20,6 @@ from ..base.messages import listed, say
 from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import block, escape
 from ..base.texts import visible
-from ..base.verdict import Verdict, frame_undecided
 from ..errors import ConfigError
 from ..records import EvalQuestion, EvaluationRun
 from ..runs.load import load_run, named_log
@@ -28,7 +27,6 @@ from ..stats.basics import MIN_QUESTIONS, OVERALL, need_columns, plain_floats
 from ..stats.bridge import bridge_judges
 from ..stats.comparison import compare_groups, pair_scores, question_pairs, same_answers
 from ..stats.conclusion import is_shown
-from ..stats.matrix import run_verdicts
 
 _JUDGING = ("judge", "judge prompt", "criteria")
 _NEEDED = ["run_id", "question_id", "criterion", "score"]
@@ -59,22 +57,12 @@ class RunComparison:
     bridge: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
 
     @property
-    def is_unchanged(self) -> bool:
-        """Return whether every score is the same in both runs, and no score is missing."""
-        return _is_alike(self.differences, self.questions)
-
-    @property
     def lines(self) -> list[str]:
         """Return the result in words, one line per fact. Near the top are the questions whose verdict changed."""
-        turned = _turned(self.questions)
         words = " ／ ".join(self.conditions["phrase"]) or say("no recorded condition differs")
         changed = say("changed: {conditions}", conditions=words)
-        if self.is_unchanged:  # verdicts may have changed through another pass line
-            return [self.finding, *(turned if len(turned) > 1 else []), changed, *self.notes]
-        corresponding = [self.corresponding] if self.corresponding else []
-        return [
-            self.finding, *corresponding, *turned, *_criteria_seen(self.differences), changed, *self.notes,
-        ]  # fmt: skip
+        lines = [self.finding, self.corresponding, *_turned(self.questions), _criteria_seen(self.differences), changed]
+        return [*filter(None, lines), *self.notes]
 
     @property
     def table(self) -> pd.DataFrame:
@@ -98,12 +86,9 @@ class RunComparison:
         return pd.DataFrame(texts)
 
     def __repr__(self) -> str:
-        shown = [] if self.is_unchanged else [self.table.to_string(index=False)]
-        return visible("\n".join([*self.lines, *shown]))
+        return visible("\n".join([*self.lines, self.table.to_string(index=False)]))
 
     def _repr_html_(self) -> str:
-        if self.is_unchanged:
-            return block("grey", *map(escape, self.lines))
         table = self.table.to_html(index=False, border=0, escape=True)
         row, title = _overall(self.differences), say("Did the change help?")
         kind = ("good" if row["mean_difference"] > 0 else "bad") if is_shown(row, row["p_value"]) else "grey"
@@ -203,13 +188,13 @@ def compare_runs(
         [(each.condition.column, *each.words(), each.phrase()) for each in changed],
         columns=["column", "condition", "before", "after", "phrase"],
     )
-    notes = [*_rule_notes(scores, ids), *_left_out(sides, both, reworded), *_limits(sides, changed, told)]
+    notes = [*_left_out(sides, both, reworded), *_limits(sides, changed, told)]
     if missing := int(_overall(found)["n_missing"]):
         notes.append(say("{count} missing scores are left out", count=missing))
     corresponding, bridge = "", pd.DataFrame()
     names = tuple(told[name].get("judge_model", "") for name in ids)
     columns = {each.condition.column for each in changed}
-    if all(names) and names[0] != names[1] and "criteria" not in columns and not _is_alike(found, questions):
+    if all(names) and names[0] != names[1] and "criteria" not in columns:
         line = frame_rule(sides[0].scores).line
         judges: dict[str, Any] = {"old": names[0], "new": names[1]}
         if _overall(found)["n"] >= MIN_QUESTIONS:
@@ -258,33 +243,6 @@ def _judging(changed: list[Difference]) -> str:
     )
 
 
-def _rule_notes(scores: pd.DataFrame, ids: list[str]) -> list[str]:
-    """Say whether the pass rule moved, and whether a run's log contradicts itself."""
-    sides = [scores[scores["run_id"] == run_id] for run_id in ids]
-    rules = [frame_rule(side) for side in sides]
-    lines, rates = ([rule.line for rule in rules], [100 * rule.rate for rule in rules])
-    moved = {
-        "the pass line moved from {before:g} to {after:g} points": lines,
-        "the share of questions that must pass moved from {before:g} to {after:g} %": rates,
-    }
-    told = [say(key, before=was, after=now) for key, (was, now) in moved.items() if was != now]
-    notes = []
-    if told:
-        verdicts = (Verdict(outcome) for outcome in run_verdicts(scores)["outcome"].loc[ids])
-        was, now = (f"{verdict.mark}{verdict.word}" for verdict in verdicts)
-        key = (
-            "{moved}; the verdict is {was} as before"
-            if was == now
-            else "{moved}; the verdict turned from {was} to {now}"
-        )
-        notes.append(say(key, moved=listed(told), was=was, now=now))
-    return notes + [
-        say("{run} has no verdict ({reason})", run=run_id, reason=frame_undecided(side))
-        for run_id, side in zip(ids, sides, strict=True)
-        if "contradictory" in side and side["contradictory"].any()
-    ]
-
-
 def _left_out(sides: list[_Side], both: set[Any], reworded: set[Any]) -> list[str]:
     notes = []
     if lonely := set.union(*(set(side.scores["question_id"]) for side in sides)) - both:
@@ -299,11 +257,6 @@ def _left_out(sides: list[_Side], both: set[Any], reworded: set[Any]) -> list[st
 def _limits(sides: list[_Side], changed: list[Difference], told: Mapping[Any, Mapping[str, str]]) -> list[str]:
     """Say what cannot be known of the difference."""
     notes = []
-    columns = {each.condition.column for each in changed}
-    if "dataset_sha256" in columns and not all(side.questions for side in sides):
-        notes.append(
-            say("the datasets differ; whether questions of the same id read alike cannot be told from this frame")
-        )
     if any(not told[side.run_id].get(name) for side in sides for name in ("judge_model", "prompt_sha256")):
         notes.append(
             say("a log does not name the judge or its prompt, so whether both were judged alike cannot be told")
@@ -338,11 +291,6 @@ def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd
     largest = moves.groupby(pairs["question_id"], observed=True).max()
     moved = largest.reindex(rows["question_id"]).to_numpy(dtype=float)
     return rows.assign(before=before, after=after, difference=after - before, direction=direction, largest_move=moved)
-
-
-def _is_alike(found: pd.DataFrame, questions: pd.DataFrame) -> bool:
-    row = _overall(found)
-    return len(questions) == row["n"] and not row["n_missing"] and bool((questions["largest_move"] == 0).all())
 
 
 def _overall(found: pd.DataFrame) -> dict[Any, Any]:
@@ -386,28 +334,23 @@ def _corresponding(
     return told + say(guess, **judges)
 
 
-def _criteria_seen(found: pd.DataFrame) -> list[str]:
+def _criteria_seen(found: pd.DataFrame) -> str:
     """Name the criteria that clearly differ, because a criterion can fall although the overall mean does not."""
     moved = [
         say("{criterion} {difference:+.1f}", criterion=row["criterion"], difference=row["mean_difference"])
         for row in found.to_dict("records")
         if row["criterion"] != OVERALL and is_shown(row, row["p_holm"])
     ]
-    return [say("criteria that differ: {criteria}", criteria=listed(moved))] if moved else []
+    return say("criteria that differ: {criteria}", criteria=listed(moved)) if moved else ""
 
 
 def _turned(questions: pd.DataFrame) -> list[str]:
     won, lost = (questions[questions["direction"] == way] for way in FLIPS)
-    if won.empty and lost.empty:
-        return [say("no question's verdict turned")] if questions["difference"].notna().any() else []
-    return [
-        say("now passing ({count}): {questions}", count=len(won), questions=_marks(won))
-        if len(won)
-        else say("no question passes that did not before"),
-        say("now failing ({count}): {questions}", count=len(lost), questions=_marks(lost))
-        if len(lost)
-        else say("no question fails that did not before"),
+    told = [
+        say("now passing ({count}): {questions}", count=len(won), questions=_marks(won)) if len(won) else "",
+        say("now failing ({count}): {questions}", count=len(lost), questions=_marks(lost)) if len(lost) else "",
     ]
+    return told if any(told) else [say("no question's verdict turned")]
 
 
 def _marks(questions: pd.DataFrame) -> str:
@@ -416,8 +359,7 @@ def _marks(questions: pd.DataFrame) -> str:
         say(words, question=row["question_id"], before=row["before"], after=row["after"])
         for row in questions.head(_SHOWN).to_dict("records")
     ]
-    more = len(questions) - len(named)
-    return listed([*named, say("{count} more", count=more)] if more else named)
+    return listed(named) + (" …" if len(questions) > _SHOWN else "")
 
 
 def _names(questions: set[Any]) -> str:

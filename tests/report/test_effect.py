@@ -80,29 +80,19 @@ def test_the_same_marks_by_another_line_are_no_change_of_marks_but_of_the_verdic
     before, after = (run_frame(name, marks).assign(**line) for name, line in zip("ab", lines, strict=True))
     found = compare_runs(before, after)
     assert found.lines[0] == "4問すべて、どの観点も同じ点で、合格4問が2問になります。"
-    assert "合格ラインが70→80点に変わりました。判定は✅合格→❌不合格です" in found.lines
+    assert "変更した条件: 合格ライン: 70→80" in found.lines
     assert found.questions["direction"].tolist() == ["合格→不合格", "合格のまま", "合格のまま", "合格→不合格"]
     assert any("不合格に変わった質問（2問）" in line for line in found.lines)
-    rate = compare_runs(before, before.assign(run_id="c", pass_rate_required=1.0))
-    assert "合格に必要な割合が70→100%に変わりました。判定は✅合格のままです" in rate.lines
-    better = compare_runs(before, run_frame("d", [95, 95, 95, 60]).assign(pass_threshold=80.0))
-    assert "合格ラインが70→80点に変わりました。判定は✅合格のままです" in better.notes
 
 
 @pytest.mark.slow
 def test_the_whole_comes_first_and_then_the_questions_that_turned() -> None:
     found = compare_runs(run_frame("a", [36, 67, 90, 88, 91]), run_frame("b", [97, 55, 90, 85, 90]))
-    assert found.lines[:3] == [
-        found.finding,
-        "合格に変わった質問（1問）: 1（36.0→97.0点）",
-        "不合格に変わった質問はありません",
-    ]
+    assert found.lines[:2] == [found.finding, "合格に変わった質問（1問）: 1（36.0→97.0点）"]
     unchanged = compare_runs(run_frame("a", OLD), run_frame("b", [mark + 1 for mark in OLD]))
     assert unchanged.lines[1] == "合否が変わった質問はありません"
     many = compare_runs(run_frame("a", [60] * 25), run_frame("b", [80] * 25))
-    assert many.lines[1].startswith("合格に変わった質問（25問）: 1（60.0→80.0点）") and many.lines[1].endswith(
-        "、ほか5問"
-    )
+    assert many.lines[1].startswith("合格に変わった質問（25問）: 1（60.0→80.0点）") and many.lines[1].endswith(" …")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +147,7 @@ def test_of_another_judge_the_shift_what_turns_and_the_corresponding_line_are_sa
         "mildの70点は、strictではおよそ58点にあたります（95%区間 58〜58点）。"
         "合格ラインが70点のままなら3件、58点なら0件の回答で合否が変わります"
     )
-    assert found.lines[3].startswith("不合格に変わった質問（3問）: 4（80.0→66.0点）")
+    assert found.lines[2].startswith("不合格に変わった質問（3問）: 4（80.0→66.0点）")
     bridge = overall(found.bridge)
     assert (bridge["pass_line"], bridge["slope"]) == pytest.approx((58, 0.8))
     back = by_judges(STRICT, MILD)
@@ -268,15 +258,6 @@ def test_a_criterion_without_any_score_leaves_the_others_compared() -> None:
         "全部の観点で両方に点のある質問がないため、総合は比べられません。両方の点がない観点: 簡潔性。"
     )
     assert "いちばん動いた観点は網羅性です（+7.7点" in finding
-
-
-@pytest.mark.slow
-def test_an_unchanged_comparison_has_no_table() -> None:
-    found = compare_runs(run_frame("a", OLD, k=3), run_frame("b", OLD, k=5))
-    assert repr(found) == ("10問すべて、どの観点も同じ点で、合格は8問のままです。\n変更した条件: 抜粋の数 k: 3→5")
-    swapped = [[70, 80, 70, 80, 70, 80], 75], [[80, 70, 80, 70, 80, 70], 75]
-    moved = compare_runs(run_frame("a", swapped[0]), run_frame("b", swapped[1]))
-    assert not moved.is_unchanged  # the means are the same, the marks are not
 
 
 @pytest.mark.slow

@@ -393,14 +393,6 @@ def test_other_answers_by_the_same_judge_say_whether_the_change_helped(
 
 
 @pytest.mark.slow
-def test_nothing_changed_is_one_line_and_no_table(tmp_path: Path) -> None:
-    days = [f"2026-01-0{day}T00:00:00+09:00" for day in (1, 2)]
-    rows = [judged("j", q, 80 + q, started_at=day, run_id=f"r{day[9]}") for q in range(1, 11) for day in days]
-    text = words(page_of(tmp_path, framed(*rows)))
-    assert "10問すべて、どの観点も同じ点で、合格は10問のままです" in text and "補正後 p" not in text
-
-
-@pytest.mark.slow
 def test_other_answers_by_another_judge_are_not_compared_and_the_reason_is_said(
     page_of_three: Callable[..., str],
 ) -> None:
