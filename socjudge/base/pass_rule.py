@@ -104,7 +104,7 @@ class Span(NamedTuple):
 UNREAD = Span(0.0, 0.0, 100.0)
 
 
-def average(scores: Mapping[str, int | None]) -> float:
+def average(scores: Mapping[str, float | None]) -> float:
     """Return the mean of the known criterion scores, 0–100. Return 0 if no score is known."""
     known = [score for score in scores.values() if score is not None]
     return math.fsum(known) / len(known) if known else 0.0
