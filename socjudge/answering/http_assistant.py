@@ -1,7 +1,7 @@
 """Ask your own assistant over HTTP. A table of socjudge.toml says where it is, what to send, and how to read its reply.
 
-Names in braces ({question}) and environment variables (${BOT_KEY}) are replaced by their values, in one pass: a value
-is not searched for further names. A path has the form `a.b[0].c`. In a path, `[*]` stands for every item of a list, and
+{question} and environment variables (${BOT_KEY}) are replaced by their values, in one pass: a value is not searched for
+further names. A path has the form `a.b[0].c`. In a path, `[*]` stands for every item of a list, and
 `$` for the whole reply. Nothing is evaluated as code. No record and no error contains the value of a variable. The
 assistant's fingerprint depends on the values of the variables, except of those that are named like secrets.
 """
@@ -32,7 +32,7 @@ from ..models.openai_model import CONNECT_S, MAX_BYTES
 from ..models.pacing import Retryable
 from .event_stream import Event, answer_in, check_end, follow, read_events, read_lines
 
-_NAME = re.compile(r"\{(question|question_id|category|repeat)\}|\$\{([A-Za-z_]\w*)\}")
+_NAME = re.compile(r"(\{question\})|\$\{([A-Za-z_]\w*)\}")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+|\*)\]")
 _PATH = re.compile(r"(?:\.?[^.\[\]]++|\[(?:\d+|\*)\])++")
 # Many servers call every text Latin-1, which cannot hold Japanese. What is called Shift_JIS or EUC-JP often has letters
@@ -90,14 +90,11 @@ class HttpAssistant:
 
     def __init__(self, table: Mapping[str, Any], *, where: str) -> None:
         self.table = fit_table(table, _HttpTable, where)
-        for name in ("answer", *_OF_REPLY):
-            if (path := getattr(self.table, name)) is not None and _steps(path) is None:
-                raise ConfigError(
-                    '{where}: {name} = "{path}" is no path, such as a.b[0].c, items[*].text or $',
-                    where=where,
-                    name=name,
-                    path=path,
-                )
+        version = str(self.table.version)
+        self.version = "" if version.startswith("path:") else version
+        given = {name: getattr(self.table, name) for name in ("answer", *_OF_REPLY)}
+        given |= {} if self.version == version else {"version": version.removeprefix("path:")}
+        self._paths = {name: _steps(path, name, where) for name, path in given.items() if path is not None}
         texts = [text for _, text in _named_texts([self.table.url, self.table.headers, self.table.body])]
         self.variables = sorted({found[2] for text in texts for found in _NAME.finditer(text) if found[2]})
         if not any("{question}" in text for text in texts):
@@ -105,35 +102,24 @@ class HttpAssistant:
                 "{where}: neither url nor body has {{question}}; put it where the question goes", where=where
             )
         if unset := [name for name in self.variables if not os.environ.get(name)]:
+            names = ", ".join(unset)
             raise ConfigError(
-                "{where}: the variables {names} are not set; set them and try again",
-                where=where,
-                names=", ".join(unset),
+                "{where}: the variables {names} are not set; set them and try again", where=where, names=names
             )
-        url = self._fill(self.table.url, {}, quoted=True)
+        url = self._fill(self.table.url, "", quoted=True)
         parts = urlsplit(url)
         self._secrets = [os.environ.get(name, "").strip() for name in self.variables]
         # Those that the table holds itself. Of "Bearer …", only the last word is secret.
         named = [*_named_texts([self.table.headers, self.table.body]), *parse_qsl(parts.query)]
         written = (text for name, text in named if is_secret_name(name) and text.strip() and not _NAME.search(text))
-        password = unquote(parts.password or "")
-        self._secrets += [
-            password and f"{unquote(parts.username or '')}:{password}",
-            password,
-            *path_tokens(url),
-            *(text.split()[-1] for text in written),
-        ]
+        user, password = unquote(parts.username or ""), unquote(parts.password or "")
+        self._secrets += [password and f"{user}:{password}", password, *path_tokens(url)]
+        self._secrets += [text.split()[-1] for text in written]
+        self.host, self.service = parts.netloc.rpartition("@")[2], self._hide(show_url(url))
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(
-                "{where}: url is no address with http:// or https:// ({url})",
-                where=where,
-                url=self._hide(show_url(url)),
+                "{where}: url is no address with http:// or https:// ({url})", where=where, url=self.service
             )
-        self.host = parts.netloc.rpartition("@")[2]
-        self.service = self._hide(show_url(url))
-        version = str(self.table.version)
-        self._told_version = version.removeprefix("path:") if version.startswith("path:") else ""
-        self.version = "" if self._told_version else version
 
     @property
     def decides(self) -> dict[str, Any]:
@@ -144,19 +130,36 @@ class HttpAssistant:
         url = self._fill(self.table.url)
         return told | {"body": self._fill(self.table.body), "url": show_url(url), "query": hash_query(url)}
 
-    async def ask(self, values: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Ask one question, with the `values` of the names in braces. Return the answer in a form for `as_answer`.
+    async def ask(self, question: str, timeout_s: float) -> dict[str, Any]:
+        """Ask one question. Return the answer in a form for `as_answer`.
         NoAnswer if there is no usable reply, or no answer in it. Retryable if the service says how long to wait."""
-        return self._mapped(*await self.reply(values, timeout_s))
+        response, raw = await self._send(question, timeout_s)
+        charset, headers = response.charset_encoding or "", response.headers
+        self._check_status(response, raw)
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        text, steps = self._without_secrets(_decoded(raw, charset)), self._paths["answer"]
+        if kind == "text/event-stream" or kind in _LINES:
+            read = read_events(text) if kind == "text/event-stream" else read_lines(text)
+            events = [Event(event.name, self._without_secrets(event.value)) for event in read]
+            replies = [event.value for event in events]
+            _check_error(replies)
+            is_framed = "content-length" in headers or "transfer-encoding" in headers
+            answer: Any = answer_in(events, steps, only=self.table.events, must_end=not is_framed)
+        else:
+            replies = [self._without_secrets(_json(text, kind))]
+            _check_error(replies)
+            check_end(replies[0], steps)
+            answer = follow(replies[0], steps)
+            if isinstance(answer, list) and answer and all(isinstance(text, str) for text in answer):
+                answer = "\n".join(answer)
+        return self._mapped(replies, answer)
 
-    async def reply(self, values: Mapping[str, Any], timeout_s: float) -> tuple[list[Event], bool | None]:
-        """Send one question. Return the reply as one event and None, or the events of a stream and whether it is whole
-        only if it says so. Errors as in `ask`."""
+    async def _send(self, question: str, timeout_s: float) -> tuple[Any, bytes]:
         import httpx2
 
-        body, headers = self._fill(self.table.body, values), self._fill(self.table.headers, values)
+        body, headers = self._fill(self.table.body, question), self._fill(self.table.headers, question)
         method = (self.table.method or ("GET" if body is None else "POST")).upper()
-        url = self._fill(self.table.url, values, quoted=True)
+        url = self._fill(self.table.url, question, quoted=True)
         # Each question has its own connection. A kept one may be closing, and a lost question cannot be asked again.
         client = httpx2.AsyncClient(verify=_tls(), timeout=httpx2.Timeout(None, connect=CONNECT_S))
         try:
@@ -165,93 +168,68 @@ class HttpAssistant:
                 client,
                 client.stream(method, url, json=body, headers=headers) as response,
             ):
-                raw = await _read(response)
+                return response, await _read(response)
         except TimeoutError:
             raise NoAnswer(
                 "no answer within {seconds:g} seconds; give a longer timeout_s if it needs more", seconds=timeout_s
             ) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-            raise self._unreachable(self._hide(str(error) or type(error).__name__)) from None
-        told = {name.lower(): value for name, value in response.headers.items()}
-        status, charset = response.status_code, response.charset_encoding or ""
-        if 300 <= status < 400:
-            there = show_url(urljoin(url, told.get("location", "")))
+            raise self._unreachable(str(error) or type(error).__name__) from None
+
+    def _check_status(self, response: Any, raw: bytes) -> None:
+        status = response.status_code
+        if status < 300:
+            return
+        if status < 400:
+            there = urljoin(str(response.request.url), response.headers.get("location", ""))
             raise NoAnswer(
                 "{here} redirects to {there} (HTTP {status}), which is not followed; put that address into url",
                 here=self.service,
-                there=self._hide(there),
+                there=self._hide(show_url(there)),
                 status=status,
             )
-        if status >= 400:
-            said = one_line(self._hide(_decoded(raw, charset, errors="replace")), 200)
-            if status == 407:
-                raise self._unreachable(f"HTTP 407 {said}")
-            wait_s = retry_after_s(told)
-            if status in (429, 503) and wait_s is not None:
-                raise Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s)
-            raise NoAnswer("HTTP {status} ({said})", status=status, said=said)
-        kind = told.get("content-type", "").partition(";")[0].strip().lower()
-        text = self._without_secrets(_decoded(raw, charset))
-        read = read_events if kind == "text/event-stream" else read_lines if kind in _LINES else None
-        if read is None:
-            return [Event("", self._without_secrets(_json(text, kind)))], None
-        events = [Event(event.name, self._without_secrets(event.value)) for event in read(text)]
-        return events, not told.keys() & {"content-length", "transfer-encoding"}
+        said = one_line(self._hide(_decoded(raw, response.charset_encoding or "", errors="replace")), 200)
+        if status == 407:
+            raise self._unreachable(f"HTTP 407 {said}")
+        wait_s = retry_after_s(response.headers)
+        if status in (429, 503) and wait_s is not None:
+            raise Retryable(f"HTTP {status} ({said})", refused=status == 429, retry_after_s=wait_s)
+        raise NoAnswer("HTTP {status} ({said})", status=status, said=said)
 
     def _unreachable(self, said: str) -> NoAnswer:
         return NoAnswer(
             "{where} cannot be reached, or the connection was lost ({reason}); if a proxy is between, check HTTP_PROXY, "
             "HTTPS_PROXY (with USER:PASSWORD@, if it asks for them) and NO_PROXY",
             where=self.service,
-            reason=one_line(said, 200),
+            reason=one_line(self._hide(said), 200),
         )
 
-    def _mapped(self, events: list[Event], must_end: bool | None) -> dict[str, Any]:
-        replies = [event.value for event in events]
-        for reply in replies:
-            if isinstance(reply, Mapping) and reply.get("error"):
-                said = one_line(redact(json.dumps(reply, ensure_ascii=False)), 200)
-                raise NoAnswer("the assistant reports an error: {said}", said=said)
-        steps = _steps(self.table.answer) or []
-        if must_end is None:
-            check_end(replies[0], steps)
-            answer = follow(replies[0], steps)
-            if isinstance(answer, list) and answer and all(isinstance(text, str) for text in answer):
-                answer = "\n".join(answer)
-        else:
-            answer = answer_in(events, steps, only=self.table.events, must_end=must_end)
+    def _mapped(self, replies: list[Any], answer: Any) -> dict[str, Any]:
         if not isinstance(answer, str):
             reply = replies[-1] if replies else ""
+            told = ", ".join(map(str, reply)) if isinstance(reply, Mapping) else repr(reply)
             raise NoAnswer(
-                "the reply has no {path}, only {found}",
-                path=self.table.answer,
-                found=one_line(redact(_outline(reply)), 200),
+                "the reply has no {path}, only {found}", path=self.table.answer, found=one_line(redact(told), 200)
             )
         with suppress(UnicodeError):  # an event may hold half of a pair, and a secret may be cut in two
             answer = answer.encode("utf-16", "surrogatepass").decode("utf-16")
         if answer != encodable(answer):
             raise NoAnswer("the reply has broken characters ({found})", found=one_line(encodable(answer), 120))
-        # Of every other key, the last value in a stream counts.
-        paths = {name: getattr(self.table, name) for name in _OF_REPLY}
-        found = {name: None if path is None else _last(replies, path) for name, path in paths.items()}
-        found["contexts"] = _contexts(found["contexts"], sources=found.pop("sources"), headings=found.pop("headings"))
-        found["answer"] = self._without_secrets(answer)
-        if self._told_version:
-            found["version"] = _last(replies, self._told_version)
-            if not found["version"]:
-                raise NoAnswer("the reply does not tell its version ({version})", version=self._told_version)
-        return found
+        found: dict[str, Any] = {name: _last(replies, steps) for name, steps in self._paths.items()}
+        if not found.get("version", self.version or "unversioned"):
+            raise NoAnswer("the reply does not tell its version ({version})", version=self.table.version)
+        found["contexts"] = _contexts(*(found.pop(name, None) for name in ("contexts", "sources", "headings")))
+        return found | {"answer": self._without_secrets(answer)}
 
-    def _fill(self, template: Any, values: Mapping[str, Any] | None = None, *, quoted: bool = False) -> Any:
-        """Without `values`, names in braces stay as they are, and so do the variables that are named like secrets."""
+    def _fill(self, template: Any, question: str | None = None, *, quoted: bool = False) -> Any:
+        """Without a question, its place stays as it is, and so do the variables that are named like secrets."""
 
         def value(found: re.Match[str]) -> str:
-            if values is None and (found[1] or is_secret_name(found[2])):
+            if question is None and (found[1] or is_secret_name(found[2])):
                 return found[0]
             if found[2]:
                 return os.environ.get(found[2], "").strip()
-            text = str((values or {}).get(found[1], ""))
-            return quote(text, safe="") if quoted else text
+            return quote(question or "", safe="") if quoted else question or ""
 
         return _each_text(template, lambda text: _NAME.sub(value, text))
 
@@ -279,38 +257,53 @@ def _named_texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
             yield from _named_texts(inner, key)
 
 
-def _steps(path: Any) -> list[str | int] | None:
+def _steps(path: str, name: str, where: str) -> list[str | int]:
     if path == "$":
         return []
-    if not isinstance(path, str) or not _PATH.fullmatch(path):
-        return None
+    if not _PATH.fullmatch(path):
+        raise ConfigError(
+            '{where}: {name} = "{path}" is no path, such as a.b[0].c, items[*].text or $',
+            where=where,
+            name=name,
+            path=path,
+        )
     return [name or ("*" if place == "*" else int(place)) for name, place in _STEP.findall(path)]
 
 
-def _last(replies: list[Any], path: str) -> Any:
-    found = (follow(reply, _steps(path) or []) for reply in reversed(replies))
+def _check_error(replies: list[Any]) -> None:
+    for reply in replies:
+        if isinstance(reply, Mapping) and reply.get("error"):
+            said = one_line(redact(json.dumps(reply, ensure_ascii=False)), 200)
+            raise NoAnswer("the assistant reports an error: {said}", said=said)
+
+
+def _last(replies: list[Any], steps: list[str | int]) -> Any:
+    """Of the events of a stream, the last one that has a value counts."""
+    found = (follow(reply, steps) for reply in reversed(replies))
     return next((value for value in found if value is not None), None)
 
 
-def _contexts(given: Any, **of_each: Any) -> list[Any] | None:
+def _contexts(texts: Any, sources: Any, headings: Any) -> list[Any] | None:
     """Return each context with its source and its heading, which may stand in lists of their own."""
-    if given is None:
+    if texts is None:
         return None
-    texts = given if isinstance(given, list) else [given]
-    for name, values in of_each.items():
-        values = [values] if not isinstance(values, list | None) else values or [None] * len(texts)
-        if len(values) != len(texts):
-            raise NoAnswer(
-                "the reply has {count} {name} and {contexts} contexts, so nobody knows which belong together",
-                name=name,
-                count=len(values),
-                contexts=len(texts),
-            )
-        of_each[name] = values
+    texts = _listed(texts)
+    sources, headings = (_listed(each) or [None] * len(texts) for each in (sources, headings))
+    if not len(texts) == len(sources) == len(headings):
+        raise NoAnswer(
+            "the reply has {texts} contexts, {sources} sources and {headings} headings, so nobody knows which belong together",
+            texts=len(texts),
+            sources=len(sources),
+            headings=len(headings),
+        )
     return [
         {"text": text or "", "source": source, "heading": heading} if isinstance(text, str | None) else text
-        for text, source, heading in zip(texts, of_each["sources"], of_each["headings"], strict=True)
+        for text, source, heading in zip(texts, sources, headings, strict=True)
     ]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 @functools.cache
@@ -346,7 +339,3 @@ def _json(text: str, kind: str) -> Any:
         if kind.endswith("json") or text.lstrip().startswith("{") or _PAGE.match(text) or _FRAMED.fullmatch(text):
             raise NoAnswer("the reply is broken JSON ({found})", found=one_line(redact(text), 120)) from None
         return text
-
-
-def _outline(reply: Any) -> str:
-    return ", ".join(map(str, reply)) if isinstance(reply, Mapping) else repr(reply)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import hashlib
 import importlib.util
 import inspect
@@ -25,13 +24,11 @@ from ..errors import ConfigError, NoAnswer, RunStopped, SocJudgeError
 from ..models import event_loop
 from ..models.gate import RunGate
 from ..models.pacing import Account, send_with_retries
-from ..records import AssistantAnswer, Completion, EvalQuestion
+from ..records import AssistantAnswer, Completion
 from ..settings import open_project
 from .http_assistant import HttpAssistant, Table, fit_table
 from .own_answers import as_answer, from_runnable
 
-# what a function may ask for besides the question; the keypoints are never passed
-_ASKABLE = ("question_id", "category", "repeat")
 _MOST_THREADS = 64  # of a function, if no `concurrency` is given
 _PLAIN = (str, int, float, bool, type(None))  # types of defaults that a fingerprint can include
 
@@ -44,9 +41,8 @@ class Assistant:
     ask
         One of: a function or async function; a LangChain Runnable; the file and name of a function, such as
         "mybot.py:ask"; the name of a table [assistants.NAME] in socjudge.toml; such a table as a dict. A function gets
-        the question as its first argument. Parameters named `question_id`, `category` and `repeat` get these values.
-        The function returns an AssistantAnswer, a text, or a dict with `answer`. If it has no answer, the dict has
-        `error` instead, with the reason. The other keys of the dict are optional:
+        the question as its only argument, and returns an AssistantAnswer, a text, or a dict with `answer`. If it has no
+        answer, the dict has `error` instead, with the reason. The other keys of the dict are optional:
 
         - `contexts`: the texts that the answer was made from, in the order in which `[1]`, `[2]` … cite them. Each is a
           text or {"text", "source", "heading"}.
@@ -67,8 +63,8 @@ class Assistant:
     Raises
     ------
     ConfigError
-        If `ask` is none of the kinds above, a parameter of the function would get no value, or an environment variable
-        that a table names is not set.
+        If `ask` is none of the kinds above, the function needs more than the question, or an environment variable that
+        a table names is not set.
 
     Examples
     --------
@@ -98,13 +94,13 @@ class Assistant:
         self._target: Any = ask
         self._http = ask if isinstance(ask, HttpAssistant) else None
         self._is_runnable = hasattr(ask, "ainvoke") and hasattr(ask, "invoke")
-        self._also: list[str] = []  # what the function asks for besides the question
         self.name, self.service, own_version = name or "assistant", "", str(table.version)
         if self._http is not None:
             self.service, own_version = self._http.service, self._http.version
             known: dict[str, Any] | None = self._http.decides
         elif callable(ask) or self._is_runnable:
-            self._also = [] if self._is_runnable else _asked_besides(ask)  # type: ignore[arg-type]
+            if not self._is_runnable:
+                _check_parameters(ask)
             own_name = getattr(ask, "__name__", "") or type(ask).__name__
             self.name = name or own_name.replace("<lambda>", "function")
             known = _identity(ask)
@@ -155,23 +151,20 @@ class Assistant:
 
         Raises NoAnswer, with the reason, if the assistant gives no answer.
         """
-        return event_loop.wait(self.answer(EvalQuestion("", "", question, ()), 0, RunGate()))
+        return event_loop.wait(self.answer(question, RunGate()))
 
-    async def answer(self, question: EvalQuestion, repeat: int, run: RunGate) -> AssistantAnswer:
-        """Ask one question, as part of a run. `repeat` counts the answers to this question, from 0.
+    async def answer(self, question: str, run: RunGate) -> AssistantAnswer:
+        """Ask one question, as part of a run.
 
         The question is sent again only if the service says when to try again (429 or 503, with Retry-After). NoAnswer
         if the assistant does not answer, for any cause. ConfigError if its reply does not have the form of an answer.
         """
         made, thread = list[AssistantAnswer](), list[asyncio.Future[Any]]()
-        values = {
-            "question": question.question, "question_id": question.id, "category": question.category, "repeat": repeat,
-        }  # fmt: skip
         timeout_s = self._timeout_s or run.settings.timeout_s
 
         async def send() -> Completion:
-            reply = await self._reply(values, timeout_s, thread)
-            made.append(replace(as_answer(reply, question=question.question), question=question.question))
+            reply = await self._reply(question, timeout_s, thread)
+            made.append(replace(as_answer(reply), question=question))
             return Completion("", self.name, made[-1].usage)
 
         def counted_usd(completion: Completion) -> float | None:
@@ -219,18 +212,16 @@ class Assistant:
         self._n_overdue -= 1
         self._places.release()
 
-    async def _reply(self, values: Mapping[str, Any], timeout_s: float, thread: list[asyncio.Future[Any]]) -> Any:
+    async def _reply(self, question: str, timeout_s: float, thread: list[asyncio.Future[Any]]) -> Any:
         if self._http is not None:
-            return await self._http.ask(values, timeout_s)
+            return await self._http.ask(question, timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
                 if self._is_runnable:
-                    return from_runnable(await self._target.ainvoke(_input_of(self._target, values["question"])))
-                also = {name: values[name] for name in self._also}
-                ask = functools.partial(self._target, values["question"], **also)
+                    return from_runnable(await self._target.ainvoke(_input_of(self._target, question)))
                 if inspect.iscoroutinefunction(self._target):
-                    return await ask()
-                thread.append(asyncio.ensure_future(event_loop.in_thread(ask)))
+                    return await self._target(question)
+                thread.append(asyncio.ensure_future(event_loop.in_thread(self._target, question)))
                 reply = await asyncio.shield(thread[0])
                 return await reply if inspect.isawaitable(reply) else reply
         except TimeoutError:
@@ -293,25 +284,18 @@ def _load(path: str, function: str) -> Any:
         raise ConfigError("{path}: {name} cannot be loaded ({said})", path=path, name=function, said=said) from None
 
 
-def _asked_besides(ask: Callable[..., Any]) -> list[str]:
-    """Return the names of the values that a function asks for besides the question, which is its first argument."""
+def _check_parameters(ask: Any) -> None:
     try:
-        signature = inspect.signature(ask)
-    except (TypeError, ValueError):  # some functions that are not written in Python
-        return []
-    by_name = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    asked = [name for name in by_name if name in _ASKABLE and name != next(iter(signature.parameters))]
-    try:
-        signature.bind("", **dict.fromkeys(asked))
+        inspect.signature(ask).bind("")
+    except ValueError:  # some functions that are not written in Python
+        pass
     except TypeError as error:
         raise ConfigError(
-            "{found} cannot be called with a question ({reason}); it gets the question as its first argument, and may "
-            "have parameters named {known}; what else it needs must have defaults",
+            "{found} cannot be called with a question ({reason}); it gets the question as its only argument, so what "
+            "else it needs must have defaults",
             found=one_line(repr(ask), 80),
             reason=error,
-            known=listed(_ASKABLE),
         ) from None
-    return asked
 
 
 def _hashes(parts: Mapping[str, Any]) -> str:

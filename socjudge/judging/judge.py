@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,13 +29,13 @@ from ..records import (
     total_usage,
 )
 from ..settings import open_project
-from .asking import Ask, lost_usage
 from .replies import Judgement, judgement_schema, parse_judgement
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 MAX_REPLIES = 3  # the first reply, and two after the judge was told what was wrong
+Ask = Callable[[ModelRequest], Awaitable[Completion]]  # how a judgement asks its model
 OUTPUT_TOKENS = 4000  # the JSON takes about 700 tokens; the rest is for hidden reasoning
 
 
@@ -199,6 +200,28 @@ def _read(completion: Completion, rubric: Rubric, shown: Sequence[str], *, was_t
         completion.text, marked, finish_reason=completion.finish_reason, quoted=shown,
         is_of_hundred=completion.is_computed, was_told=was_told,
     )  # fmt: skip
+
+
+def keeping(ask: Ask, earlier: Iterable[Completion], keep: Callable[[Completion], object]) -> Ask:
+    """An `ask` that gives the earlier replies first, and keeps each new reply that another request follows."""
+    left, last = deque(earlier), list[Completion]()
+
+    async def asking(request: ModelRequest) -> Completion:
+        while last:
+            keep(last.pop())
+        if left:
+            return left.popleft()
+        last.append(await ask(request))
+        return last[0]
+
+    return asking
+
+
+def lost_usage(error: SocJudgeError) -> Usage:
+    """What the calls of a failed request consumed; the cost is None if some of them got no reply."""
+    lost = error.lost_calls if isinstance(error, ProviderError) else 0
+    told = getattr(error, "usage", None) or Usage()
+    return told + Usage(lost_calls=lost, cost_usd=None if lost else 0.0)
 
 
 def failed_evaluation(error: SocJudgeError, *, model: str, criteria: Sequence[str]) -> Evaluation:

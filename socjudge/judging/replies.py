@@ -21,7 +21,7 @@ from ..base.messages import listed, say
 from ..base.texts import without_unseen
 from ..errors import UnparsableJudgement
 from ..records import REASONING, REJECTED
-from .reply_json import JsonObject, as_written, closing_brace, find_objects, without_duplicates, without_thinking
+from .reply_json import JsonObject, check_repaired, closing_brace, find_objects, without_duplicates, without_thinking
 
 MAX_CHARACTERS = 200_000  # a judgement has about 2,000 characters
 _WRAPPERS = ("result", "evaluation", "judgement", "judgment")
@@ -118,8 +118,10 @@ def _verdicts(body: str, criteria: Sequence[str], shown: Sequence[str]) -> list[
     verdicts = [found for found in objects if "scores" in found.value]
     if whole and not verdicts:
         verdicts = _unwrapped(objects[0], criteria)
+    for found in verdicts:
+        if found.was_repaired:
+            check_repaired(found)
     # What stands in a text that the judge was shown, in the same words or with the same scores, is not its own verdict.
-    verdicts = [as_written(found) if found.was_repaired else found for found in verdicts]
     verdicts = [found for found in verdicts if not _is_quoted(found, criteria, shown, whole=whole)]
     if not verdicts:
         start = body.find("{")
@@ -128,8 +130,6 @@ def _verdicts(body: str, criteria: Sequence[str], shown: Sequence[str]) -> list[
         if closing_brace(body, start) is None:
             raise UnparsableJudgement("the reply is cut before its scores")
         raise UnparsableJudgement("the reply holds no JSON object with 'scores' of the judge's own")
-    while len(verdicts) > 1 and _is_example(verdicts[0]):
-        verdicts = verdicts[1:]
     return verdicts
 
 
@@ -176,18 +176,6 @@ def _has_own_words(verdict: Mapping[str, Any], shown: Sequence[str]) -> bool:
     told = [*(reasons.values() if isinstance(reasons, Mapping) else [reasons]), verdict.get("overall_comment")]
     words = ("".join(_text(each).split()) for each in told)
     return any(not any(each in text for text in shown) for each in words if each)
-
-
-def _is_example(found: JsonObject) -> bool:
-    """Some judges first repeat the format that the prompt gave them, with "<0-100の整数>" (an integer) for scores."""
-    given = found.value["scores"]
-    if not isinstance(given, Mapping):
-        return False
-    texts = [unicodedata.normalize("NFKC", str(value)) for value in given.values()]
-    return all(
-        set(re.findall(r"\d+", text)) in (set(), {"0", "100"}) and not _SCORE_TEXT.fullmatch(text[:40].strip())
-        for text in texts
-    )
 
 
 def _read(found: JsonObject, criteria: Sequence[str], is_of_hundred: bool, was_told: bool) -> Judgement:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import json_repair
@@ -24,8 +24,7 @@ _THINKING_OPENS = re.compile(rf"\s*<{_TAG}(?:\s[^<>]*)?>", re.IGNORECASE)
 _THINKING_CLOSES = re.compile(rf"</{_TAG}\s*>", re.IGNORECASE)
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|["{}\[\]]', re.DOTALL)
 _SCORES_KEY = re.compile(r"""["']?\bscores\b["']?\s*:\s*""")
-_ENTRY = re.compile(r"""(["']?)([^"':]+)\1\s*:\s*(.*)""", re.DOTALL)
-_PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?", re.ASCII)
+_WORD = re.compile(r"[^\s\"',:{}\\]+")
 
 
 def without_thinking(body: str) -> str:
@@ -75,7 +74,7 @@ def find_objects(body: str) -> list[JsonObject]:
                 if len(source) > _MAX_REPAIRED:
                     raise UnparsableJudgement("the reply's JSON is damaged and too long to be repaired") from None
                 # The braces are balanced, so nothing was cut off. What remains is punctuation (a trailing comma, single
-                # quotes, a comment), which json_repair corrects. It also guesses, hence as_written after it.
+                # quotes, a comment), which json_repair corrects. It also guesses, hence check_repaired after it.
                 value, was_repaired = json_repair.loads(source), True
         if isinstance(value, dict):
             found.append(JsonObject(value, body[position:end], position, was_repaired))
@@ -116,23 +115,11 @@ def _no_constant(name: str) -> Any:
 _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=without_duplicates, parse_constant=_no_constant)
 
 
-def as_written(found: JsonObject) -> JsonObject:
-    """Return a repaired JSON object whose scores are exactly those in its source, so that no repair makes up a score.
-    UnparsableJudgement if the scores in the source are not clear."""
+def check_repaired(found: JsonObject) -> None:
+    """Raise UnparsableJudgement if the scores of a repaired object are not those in its source, word for word:
+    no repair may make up a score."""
     keys = list(_SCORES_KEY.finditer(found.source))
     part = re.compile(r"\{([^{}]*)\}").match(found.source, keys[0].end() if keys else 0)
-    if len(keys) > 1 or part is None:
-        raise UnparsableJudgement("the JSON had to be repaired, and where its scores stand is not clear")
-    pairs: list[tuple[str, Any]] = []
-    for line in re.split(r"[,\n]", re.sub(r"(?m)^[ \t]*(?://|#).*$", "", part[1])):
-        line = line.strip()
-        if not line or line in ("...", "…"):
-            continue
-        entry = _ENTRY.fullmatch(line)
-        if entry is None:
-            raise UnparsableJudgement("the JSON had to be repaired, and {line!r} is no plain score", line=line[:40])
-        literal = entry[3]
-        is_quoted = len(literal) > 1 and literal[0] == literal[-1] and literal[0] in "\"'"
-        value: Any = literal[1:-1] if is_quoted else f"unquoted {literal}"
-        pairs.append((entry[2], float(literal) if _PLAIN_NUMBER.fullmatch(literal) else value))
-    return replace(found, value={**found.value, "scores": without_duplicates(pairs)})
+    scores = json.dumps(found.value["scores"], ensure_ascii=False)
+    if len(keys) > 1 or part is None or _WORD.findall(part[1]) != _WORD.findall(scores):
+        raise UnparsableJudgement("the JSON had to be repaired, and its scores are not clear")

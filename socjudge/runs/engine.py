@@ -20,8 +20,7 @@ from ..answering.own_assistant import Assistant
 from ..base.pass_rule import outcome_of, run_rule, span_of
 from ..base.redact import surprise_text
 from ..errors import ConfigError, RequestRefused, RunStopped, SocJudgeError, UnexpectedError
-from ..judging.asking import keeping
-from ..judging.judge import failed_evaluation, judge_answer
+from ..judging.judge import failed_evaluation, judge_answer, keeping
 from ..models import event_loop
 from ..models.gate import RunGate
 from ..models.opening import Model
@@ -176,7 +175,7 @@ class Engine:
         return await event_loop.in_thread(asked.answer, completion)  # type: ignore[no-any-return]
 
     async def _own_answer(self, own: Assistant, sample: Sample) -> AssistantAnswer:
-        answer = await own.answer(sample.question, sample.answer_repeat, self._gate)
+        answer = await own.answer(sample.question.question, self._gate)
         if answer.version and self._version and answer.version != self._version:
             raise ConfigError(
                 "assistant {name} changed its version from {before} to {after} within the run, so the run has stopped; "

@@ -15,8 +15,6 @@ from socjudge.answering.own_answers import as_answer
 from socjudge.answering.own_assistant import Assistant
 from socjudge.base.redact import redact
 from socjudge.errors import ConfigError, NoAnswer, SocJudgeError
-from socjudge.models.gate import RunGate
-from socjudge.records import EvalQuestion
 
 
 def plain(question: str) -> str:
@@ -26,10 +24,6 @@ def plain(question: str) -> str:
 async def waiting(question: str) -> dict[str, Any]:
     await asyncio.sleep(0)
     return {"answer": "端末を隔離します[1]。", "contexts": ["端末を隔離する。"], "version": 3, "cost_usd": "0.01"}
-
-
-def curious(prompt: str, *, category: str, question_id: int, repeat: int, style: str = "short") -> str:
-    return f"{prompt} {category} {question_id} {repeat} {style}"
 
 
 def told(question: str, expected_keypoints: list[str]) -> str:
@@ -45,15 +39,6 @@ def test_a_coroutine_may_say_more() -> None:
     answer = Assistant(waiting).ask("初動")
     assert (answer.version, answer.usage.cost_usd) == ("3", 0.01)
     assert answer.context == "[出典: 資料1]\n端末を隔離する。"
-
-
-async def _asked(assistant: Assistant, question: EvalQuestion, repeat: int) -> str:
-    return (await assistant.answer(question, repeat, RunGate())).answer
-
-
-def test_what_a_function_asks_for_by_name_it_is_given() -> None:
-    question = EvalQuestion(7, "正常系", "初動は。", ("隔離",))
-    assert asyncio.run(_asked(Assistant(curious), question, 2)) == "初動は。 正常系 7 2 short"
 
 
 def test_nobody_is_told_what_is_expected() -> None:
