@@ -41,7 +41,7 @@ _INSTEAD = {
     "CertificatePanel": "socjudge certify, notebook 05 (docs/certify.md)",
     "check_verdicts": "mvp_passed, is_open of load_runs (docs/frames.md)",
     "--write-questions": "questions.json (docs/reference.md#questions-of-the-passages)",
-    **dict.fromkeys(["--assistant", "like"], "docs/reference.md#an-assistant-behind-http"),
+    "like": "docs/reference.md#an-assistant-behind-http",
     **dict.fromkeys(["socjudge batch", "batch"], "socjudge run, run_evaluation_suite"),
     "combine_judges": "rejudge, compare_judges (docs/reference.md#several-judges-under-one-cap)",
     "estimate_run": "plan_run(…).left, plan_run(…).run()",

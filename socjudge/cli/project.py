@@ -20,6 +20,7 @@ from ..base.extras import missing_extra
 from ..base.messages import explained, say
 from ..errors import ConfigError
 from .options import option
+from .own_service import add_assistant
 from .shared import echo, tell
 
 OF_EVERY_PROJECT = ("notebooks/*.ipynb", "notebooks/voila.json")
@@ -78,7 +79,18 @@ def init(
         bool,
         option("With runbooks and questions of an invented company (default), or empty.", "--example/--empty"),
     ] = True,
+    assistant: Annotated[
+        str | None,
+        option("the address of your own assistant; it is tried with one question and written into socjudge.toml"),
+    ] = None,
 ) -> None:
+    if assistant is None or not (folder / constants.PROJECT_MARK).is_file():
+        _lay_out(folder, example)
+    if assistant is not None:
+        add_assistant(folder, assistant)
+
+
+def _lay_out(folder: Path, example: bool) -> None:
     files, kept = _files(example), []
     with explained("{folder}: the project cannot be made ({reason}); check the folder and its rights", folder=folder):
         if example and (folder / "eval").is_dir() and any((folder / "eval").iterdir()):

@@ -46,7 +46,7 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     if task == "answer" and model.startswith(("http://", "https://")):
         raise ConfigError(
             "{url} is the address of something that answers by itself, no model; describe it as "
-            '[assistants.bot] in socjudge.toml and give answers="bot"',
+            '[assistants.bot] in socjudge.toml (socjudge init . --assistant {url}) and give answers="bot"',
             url=show_url(model),
         )
     if model == "auto":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.command_line import socjudge
 from support.own_bot import Bot, Said, running
 from typer.testing import CliRunner
 
@@ -129,6 +130,39 @@ def test_an_unset_variable_ends_the_command_before_anything_is_sent(
     assert said.exit_code == 2
     assert "BOT_KEY" in said.output
     assert not bot.asked
+
+
+def test_an_address_is_tried_once_guessed_and_written(project: Path, bot: Bot) -> None:
+    said = command("init", str(project), "--assistant", f"{bot.url}/ask", input="second\nq\nBOT_KEY\n\n\n")
+    assert said.exit_code == 0, said.output
+    table = settings.open_project().assistants["second"]
+    assert table == {
+        "url": f"{bot.url}/ask", "body": {"q": "{question}"}, "headers": {"Authorization": "Bearer ${BOT_KEY}"},
+        "answer": "reply.text", "contexts": "sources[*].body",
+    }  # fmt: skip
+    assert KEY not in (project / "socjudge.toml").read_text("utf-8")
+    assert sj.Assistant("second").ask("初動は。").context
+
+
+def test_a_service_that_needs_more_is_told_where_examples_of_tables_are(project: Path, bot: Bot) -> None:
+    before = (project / "socjudge.toml").read_text("utf-8")
+    bot.reply = lambda asked: Said({"message": "inputs is required"}, status=400)
+    said = command("init", str(project), "--assistant", f"{bot.url}/ask", input="second\nq\n\n")
+    assert said.exit_code == 2
+    assert "inputs is required" in said.output and "docs/reference.md" in said.output
+    assert (project / "socjudge.toml").read_text("utf-8") == before
+
+
+@pytest.mark.slow
+def test_without_a_terminal_an_address_is_written_with_what_is_suggested(project: Path, bot: Bot) -> None:
+    (project / "socjudge.toml").write_text("", encoding="utf-8")
+    done = socjudge("init", str(project), "--assistant", f"{bot.url}/ask", SOCJUDGE_LANG="ja")
+    assert (done.returncode, "アシスタントの名前 [bot]: bot" in done.stderr) == (0, True), done.stderr
+    constants.use_project(project)
+    assert settings.open_project().assistants["bot"] == {
+        "url": f"{bot.url}/ask", "body": {"question": "{question}"},
+        "answer": "reply.text", "contexts": "sources[*].body",
+    }  # fmt: skip
 
 
 @pytest.mark.slow

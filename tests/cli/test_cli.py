@@ -208,7 +208,7 @@ def test_doctor_names_what_to_mend_in_a_dataset_and_what_is_weak(tmp_path: Path)
     path.write_text(json.dumps([question, {**question, "id": 2, "question": ""}]), encoding="utf-8")
     wrong = socjudge_here("doctor", "--dataset", str(path), SOCJUDGE_LANG="ja")
     assert wrong.returncode == 1
-    assert "2問目（id 2）: question が空です" in wrong.stdout
+    assert "2番目: question が '' です" in wrong.stdout
 
 
 def test_compare_says_whether_a_change_helped_and_what_it_was() -> None:
