@@ -1,6 +1,6 @@
 """What the embedded judge makes of damaged answers, of injections and of flags: the tables of docs/certify.md.
 
-    python benchmarks/certify.py [--split dev|final] [--chart FILE] [--injection] [--anchoring] [--by-hand FILE]
+    python benchmarks/certify.py [--split dev|final] [--injection] [--anchoring] [--by-hand FILE]
         [--certificate PAGE [--keep FOLDER]]
 
 Over the stored good answers to the ten questions (dev) or to ten others (final). --by-hand: a JSONL file of answers that
@@ -22,22 +22,16 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 import pandas as pd
-from support.certify_judge import good_pairs
+from support.certify_judge import good_pairs, probe
 
 from socjudge import AssistantAnswer, evaluate_answer, load_eval_dataset
-from socjudge.certify import (
-    certify_judge,
-    probe_judge,
-    save_certificate,
-    summarise_changes,
-    write_certificate_page,
-)
-from socjudge.certify.findings import LEAST
-from socjudge.charts import plot_probe_matrix
+from socjudge.certify import certify_judge, save_certificate, write_certificate_page
+from socjudge.certify.findings import LEAST, summarise_attacks, summarise_changes
 from socjudge.constants import JUDGE_EVALUATION_CRITERIA as CRITERIA
 from socjudge.records import Flags
+from socjudge.stats.basics import OVERALL
 
-OFFLINE: dict[str, Any] = {"judge_model": "offline", "progress": False}
+OFFLINE: dict[str, Any] = {"judge_model": "offline"}
 
 
 def show_probes(changes: pd.DataFrame) -> None:
@@ -71,7 +65,7 @@ def compare_by_hand(path: Path, folder: str) -> None:
             broken.append((question, answer, item))
         elif item["lead_verdict"] == "pass":
             good[question.id] = (question, answer)
-    changes = probe_judge(list(good.values()), logs_dir=folder, **OFFLINE).findings
+    changes = probe(list(good.values()), "damage", "neutral", logs_dir=Path(folder), **OFFLINE).findings
     before = changes.groupby(["question_id", "criterion"])["before"].first()
     rows = []
     for question, answer, item in broken:
@@ -95,7 +89,6 @@ def compare_by_hand(path: Path, folder: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--split", choices=["dev", "final"], default="dev")
-    parser.add_argument("--chart", type=Path)
     parser.add_argument("--injection", action="store_true")
     parser.add_argument("--anchoring", action="store_true")
     parser.add_argument("--by-hand", type=Path)
@@ -108,7 +101,7 @@ def main() -> None:
             return
         pairs = [*good_pairs("dev"), *good_pairs("final")] if arguments.certificate else good_pairs(arguments.split)
         if arguments.certificate:
-            certificate = certify_judge(pairs, logs_dir=folder, **OFFLINE)
+            certificate = certify_judge(pairs, logs_dir=folder, progress=False, **OFFLINE)
             for verdict in certificate.verdicts:
                 print(f"| {verdict.criterion} | {verdict.word} | {verdict.why} |")
                 print("\n".join(f"    {finding.state}: {finding.words}" for finding in verdict.findings))
@@ -116,17 +109,15 @@ def main() -> None:
             if arguments.keep:
                 print(save_certificate(certificate, arguments.keep))
             return
-        changes = probe_judge(pairs, logs_dir=folder, **OFFLINE).findings
-        show_probes(changes)
-        if arguments.chart:
-            figure: Any = plot_probe_matrix(summarise_changes(changes)).figure
-            figure.savefig(arguments.chart, dpi=110)
+        show_probes(probe(pairs, "damage", "neutral", logs_dir=Path(folder), **OFFLINE).findings)
         if arguments.injection:
-            gains = probe_judge(pairs, only=["injections"], logs_dir=folder, **OFFLINE).findings
-            print(summarise_changes(gains, ("case",)).round(2).to_string())
-            print(summarise_changes(gains, ()).round(2).to_string())
+            gains = probe(pairs, "attack", logs_dir=Path(folder), **OFFLINE).findings
+            print(
+                gains[gains["criterion"] == OVERALL].groupby("case")[["change", "turned"]].mean().round(2).to_string()
+            )
+            print(summarise_attacks(gains).round(2).to_string())
         if arguments.anchoring:
-            moves = probe_judge(pairs, only=["anchoring"], logs_dir=folder, **OFFLINE).findings
+            moves = probe(pairs, "flags", logs_dir=Path(folder), **OFFLINE).findings
             print(summarise_changes(moves).round(2).to_string())
 
 

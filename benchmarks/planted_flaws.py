@@ -26,7 +26,6 @@ from socjudge.certify.cases import REPEATS, plan_changes, plan_originals
 from socjudge.certify.changes import CONTROL, ORIGINAL, find_change
 from socjudge.certify.conditions import Evidence, judge_criterion, trust_rows
 from socjudge.certify.findings import find_changes, summarise_changes
-from socjudge.certify.issue import KINDS
 from socjudge.certify.subjects import find_subjects
 from socjudge.stats.trust import LOOKS
 
@@ -39,7 +38,7 @@ Scores = Callable[[pd.DataFrame, np.random.Generator], np.ndarray]
 def make_cases(size: int | None) -> pd.DataFrame:
     """One row per case and criterion of a certificate, with what the score must do."""
     subjects = find_subjects([*good_pairs("dev"), *good_pairs("final")])
-    cases = [*plan_originals(subjects, 1 + REPEATS), *plan_changes(subjects, CRITERIA, KINDS, size=size)]
+    cases = [*plan_originals(subjects, 1 + REPEATS), *plan_changes(subjects, CRITERIA, size=size)]
     rows = [(case.question_id, case.name, case.variant, criterion) for case in cases for criterion in CRITERIA]
     frame = pd.DataFrame(rows, columns=["question_id", "case", "variant", "criterion"])
     changes = {name: find_change(name) for name in frame["case"].unique() if name not in (ORIGINAL, CONTROL)}

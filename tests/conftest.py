@@ -120,7 +120,6 @@ VIEWS = (
 BEGIN_RUNS = (
     "answering.dataset",
     "certify.issue",
-    "certify.probing",
     "prompts.templates",
     "runs.suite",
 )

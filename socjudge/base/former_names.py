@@ -5,7 +5,7 @@ from __future__ import annotations
 from .messages import say
 
 _NEAR_THE_LINE = "rejudge (docs/reference.md#judge-again-near-the-line)"
-_PROBING = "certify.probe_judge(only=…), summarise_changes (docs/certify.md)"
+_PROBING = "certify.certify_judge(…).tables (docs/certify.md)"
 _AGREEMENT = "judge_agreement, stats.judge_trust (docs/statistics.md)"
 _ANOTHER_JUDGE = "rejudge, compare_runs (docs/reference.md#another-judge)"
 _EXIT_CODES = "socjudge compare BEFORE AFTER, --summary (docs/reference.md#ci)"
@@ -18,9 +18,12 @@ _INSTEAD = {
     **dict.fromkeys(["--unsure-judge", "--reasons-from"], _NEAR_THE_LINE),
     "--until-certain": "judge_repeats (docs/reference.md#look-several-times-instead-of-once)",
     "plot_criterion_multiples": "plot_criterion_trend",
-    **dict.fromkeys(["gate_progress", "gate_questions"], "stats.gate_confidence (docs/statistics.md)"),
+    **dict.fromkeys(
+        ["gate_progress", "gate_questions", "plot_gate_confidence"], "stats.gate_confidence (docs/statistics.md)"
+    ),
     **dict.fromkeys(["Probes", "Injections", "Anchoring", "Prompts", "prompt_equivalence", "probe_matrix"], _PROBING),
     **dict.fromkeys(["summarise_probes", "summarise_injections", "summarise_anchoring", "explain_probes"], _PROBING),
+    **dict.fromkeys(["probe_judge", "plot_probe_matrix"], _PROBING),
     "estimate_certificate": "certify.plan_certificate(…).estimate (docs/certify.md)",
     **dict.fromkeys(["socjudge import", "import_results"], "load_answers, --answers"),
     "socjudge check": "docs/reference.md#another-tools-scores-as-a-frame",

@@ -5,9 +5,6 @@ from .certificate import binding_of_run as binding_of_run
 from .certificate import find_certificate as find_certificate
 from .certificate import load_certificate as load_certificate
 from .certificate import save_certificate as save_certificate
-from .findings import summarise_changes as summarise_changes
 from .issue import binding_of_judge as binding_of_judge
 from .issue import certify_judge as certify_judge
 from .issue import plan_certificate as plan_certificate
-from .probing import plan_probing as plan_probing
-from .probing import probe_judge as probe_judge

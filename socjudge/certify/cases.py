@@ -4,7 +4,7 @@ budget work as in a run."""
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from ..runs.forecast import estimate_plan
 from ..runs.plan import Plan, check_counts, plan_answers
 from ..runs.running import carry_out
 from ..runs.unfinished import find_journal, load_unfinished
-from .changes import DAMAGES, INVERTED, NEUTRAL, ORIGINAL, Change, Kind, list_attacks, make_control
+from .changes import DAMAGES, INVERTED, NEUTRAL, ORIGINAL, list_attacks, make_control
 from .findings import find_changes
 from .subjects import Subject
 
@@ -77,7 +77,7 @@ class Judged:
     # one row per case and criterion: question_id, case, variant, criterion, score (0–100, NaN if there is none) and
     # status ("ok", "unparsable", "failed" or "not_judged")
     scores: pd.DataFrame = field(repr=False)
-    findings: pd.DataFrame = field(repr=False)  # `probe_judge` explains its columns
+    findings: pd.DataFrame = field(repr=False)  # from `find_changes`
     info: RunInfo  # of the run in which the cases were judged
     usage: Usage  # of this run
     log_path: Path | None  # None if the budget ran out before the end
@@ -89,21 +89,12 @@ def plan_originals(subjects: Sequence[Subject], times: int) -> list[Case]:
     return [Case(s.question.id, ORIGINAL, again, s) for s in subjects for again in range(times)]
 
 
-def plan_changes(
-    subjects: Sequence[Subject], criteria: Sequence[str], kinds: Collection[Kind], *, size: int | None
-) -> list[Case]:
+def plan_changes(subjects: Sequence[Subject], criteria: Sequence[str], *, size: int | None) -> list[Case]:
     """List the changed answers: all of the first answer, then all of the second, in case the budget runs out midway.
-    `size` is as in `probe_judge`; with it, each change is made in one place only."""
+    `size` is as in `plan_certificate`; with it, each change is made in one place only."""
     check_counts(size=1 if size is None else size)
-    groups: list[Sequence[Change]] = []
-    if "damage" in kinds:
-        groups += [[change for change in DAMAGES if criterion in change.falls] for criterion in criteria]
-    if "neutral" in kinds:
-        groups.append(NEUTRAL)
-    if "flags" in kinds:
-        groups.append([INVERTED])
-    if "attack" in kinds:
-        groups += [[make_control(criteria)], list_attacks(criteria)]
+    aimed = [[change for change in DAMAGES if criterion in change.falls] for criterion in criteria]
+    groups = [*aimed, NEUTRAL, [INVERTED], [make_control(criteria)], list_attacks(criteria)]
     cases = []
     for turn, subject in enumerate(subjects):
         for group in groups:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import pandas as pd
 
 from ..base.pass_rule import reaches
-from ..stats.basics import OVERALL, difference_interval, need_columns, noise_reach, pass_rate_interval
+from ..stats.basics import OVERALL, difference_interval, low_high, noise_reach, pass_rate_interval
 from .changes import AGAIN, CHANGES, CONTROL, LABELLED, ORIGINAL, find_change, title_of
 
 LEAST = 5.0  # points; a smaller change is no finding, however steady the judge is
 _PLACE = ["question_id", "kind", "case", "variant", "criterion"]
-_COLUMNS = [*_PLACE, "expected", "before", "n_before", "after", "change", "limit", "moved", "turned", "status"]
+_COLUMNS = [*_PLACE, "expected", "before", "after", "change", "limit", "moved", "turned", "status"]
 _FORBIDDEN = {
     "falls": {"rose"},
     "may_fall": {"rose"},
@@ -26,12 +26,14 @@ BLIND = 0.5  # share of the answers; a damage that is seen in no more counts as 
 
 
 def find_changes(scores: pd.DataFrame, line: float) -> pd.DataFrame:
-    """Compare the score of each changed answer with those before the change, in the columns that `probe_judge` explains.
-    `scores` are of `Judged`, and `line` is the pass line in points."""
+    """Compare the score of each changed answer with those before the change; with the pass line `line`, in points.
+    `scores` are of `Judged`. There is one row per answer, change, variant and criterion; of attacks, also for 総合."""
+    # expected: what the score must do, as in `Change.expected`; before: the mean of the judgements of the unchanged
+    # answer, or of an attack the score with the neutral text; limit: the least change that is more than noise;
+    # moved: "fell", "rose", "stayed", or None if it is not known; turned: whether an attack makes a failing answer pass
     own, keys = scores[scores["case"] == ORIGINAL], ["question_id", "criterion"]
-    before = own.groupby(keys, sort=False)["score"].agg(before="mean", n_before="count").reset_index()
+    before = own.groupby(keys, sort=False)["score"].agg(before="mean").reset_index()
     control = scores.loc[scores["case"] == CONTROL, [*keys, "score"]].rename(columns={"score": "before"})
-    control = control.assign(n_before=control["before"].notna().astype(int))
     changed = scores[~scores["case"].isin([ORIGINAL, CONTROL, LABELLED])]
     changes = {name: find_change(str(name)) for name in [*changed["case"].unique(), AGAIN]}
     is_attack = changed["case"].map(lambda name: changes[name].kind == "attack").astype(bool)
@@ -58,7 +60,7 @@ def _repeats(own: pd.DataFrame) -> pd.DataFrame:
     groups = own.groupby(["question_id", "criterion"], sort=False)["score"]
     others = groups.transform("count") - own["score"].notna()
     before = (groups.transform("sum") - own["score"].fillna(0)) / others.where(others > 0)
-    again = own.assign(before=before, n_before=others, case=AGAIN)[own["variant"] > 0]
+    again = own.assign(before=before, case=AGAIN)[own["variant"] > 0]
     return again.assign(variant=again["variant"] - 1)
 
 
@@ -71,7 +73,7 @@ def _overall(found: pd.DataFrame, line: float) -> pd.DataFrame:
     rows = found[found["kind"] == "attack"]
     grouped = rows.groupby([name for name in _PLACE if name != "criterion"], sort=False)
     sides = grouped[["before", "after"]].agg(_whole_mean)
-    whole = sides.reset_index().assign(criterion=OVERALL, expected="may_move", n_before=1, limit=math.nan, moved=None)
+    whole = sides.reset_index().assign(criterion=OVERALL, expected="may_move", limit=math.nan, moved=None)
     known = whole[["before", "after"]].notna().all(axis=1)
     turned = (~reaches(whole["before"], line) & reaches(whole["after"], line)).astype(object).where(known, None)
     status = grouped["status"].first().to_numpy()
@@ -97,105 +99,51 @@ def noise_limits(scores: pd.DataFrame) -> pd.DataFrame:
     return found.astype({"limit": float, "limit_once": float})  # also where there is none
 
 
-def summarise_changes(findings: pd.DataFrame, by: Sequence[str] = ("case", "criterion")) -> pd.DataFrame:
-    """Summarise what the changes did to the scores.
-
-    `findings` are of `probe_judge`, or some of its rows. `by` has the columns by which the rows are grouped, or is empty
-    for a single row; without "criterion", only 総合 (the mean of the criteria) counts. The intervals are of 95 %.
-
-    Returns
-    -------
-    DataFrame
-        One row per group.
-
-        - the columns of `by`; title: what the case is, in words
-        - expected: what the score must do; missing if the group has more than one such word
-        - n: answers with a score before and after the change
-        - n_cases: changed answers with both scores; more than n if an answer was changed in several places, each by
-          itself; n_missing: changed answers without both
-        - n_no_room: how many of the n answers have a score before the change that is too low to show a fall (0 unless
-          the criterion must fall)
-        - mean_change, change_low, change_high: mean change over answers and its interval, points
-        - fell, rose, moved: share of answers whose score fell, rose, or did either, by more than the judge's own noise;
-          moved_low, moved_high: its interval
-        - detected, detected_low, detected_high: share that fell among the n − n_no_room answers whose score could fall,
-          and its interval; missing unless the criterion must fall
-        - n_forbidden: changed answers whose score moved in a way that `expected` forbids
-        - turned, turned_low, turned_high: share of the attacked answers that fail with a neutral text and pass with the
-          attack, mean over answers, and its interval; missing without rows of 総合
-        - method
-
-    Notes
-    -----
-    The unit of the intervals is the answer: if an answer was changed in several places, the mean over these places
-    counts. The interval of a share is Wilson's, the interval of a mean is from `difference_interval`.
-
-    Examples
-    --------
-    >>> import socjudge as sj
-    >>> question = sj.load_eval_dataset()[0]
-    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> probing = sj.certify.probe_judge(
-    ...     [(question, answer)], only=["anchoring"], judge_model="offline", logs_dir="logs/certify", progress=False
-    ... )
-    >>> list(sj.certify.summarise_changes(probing.findings)["title"].unique())
-    ['the same call again', 'flags inverted']
-    """
-    need_columns(findings, [*_COLUMNS, *by], "summarise_changes", "probe_judge")
-    if "criterion" not in by:
-        findings = findings[findings["criterion"] == OVERALL]
+def summarise_changes(findings: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per change and criterion of the findings, with 95 % intervals (Wilson's) over answers.
+    `mean_change` is in points."""
+    # n: answers with a score before and after; n_cases: changed answers with both, more if one is changed in several
+    # places; n_no_room: of the n, those whose score is too low to show the fall; detected: share that fell of the others;
+    # n_forbidden: changed answers whose score moved in a way that `expected` forbids
     moved, is_known = findings["moved"], findings["moved"].notna()
-    fell = (moved == "fell").astype(float).where(is_known)
-    could_fall = (findings["expected"] == "falls") & (findings["before"] >= findings["limit"])
+    must_fall = findings["expected"] == "falls"
+    could_fall = must_fall & (findings["before"] >= findings["limit"])
     told = findings.assign(
-        all=0,
-        fell=fell,
-        rose=(moved == "rose").astype(float).where(is_known),
-        seen=fell.where(could_fall),
-        turned=findings["turned"].astype(float),
+        detected=(moved == "fell").astype(float).where(is_known & could_fall),
         forbidden=[name in _FORBIDDEN[word] for name, word in zip(moved, findings["expected"], strict=True)],
     )
-    keys = list(by) or ["all"]
+    keys = ["case", "criterion"]
     # The cases of one answer are averaged, because they are no independent evidence.
-    answers = told.groupby([*keys, "question_id"], sort=False)[["change", "fell", "rose", "seen", "turned"]].mean()
-    groups = answers.assign(moved=answers["fell"] + answers["rose"]).groupby(keys, sort=False)
-    mean, total, n = groups.mean(), groups.sum(), groups.count()
-    counts = told.groupby(keys, sort=False).agg(
-        size=("variant", "size"), n_cases=("change", "count"), n_forbidden=("forbidden", "sum"),
-        expected=("expected", "first"), words=("expected", "nunique"),
-    )  # fmt: skip
-    aims = (counts["words"] == 1) & (counts["expected"] == "falls")
-
-    def share(name: str, of: str) -> dict[str, Any]:
-        ends = [pass_rate_interval(*each) for each in zip(total[of], n[of], strict=True)]
-        return {name: mean[of], f"{name}_low": [low for low, _ in ends], f"{name}_high": [high for _, high in ends]}
-
-    changes = [difference_interval(each.dropna()) for _, each in groups["change"]]
-    frame = pd.DataFrame(
-        {
-            "expected": [word if words == 1 else None for *_, word, words in counts.itertuples()],
-            "n": n["change"],
-            "n_cases": counts["n_cases"],
-            "n_missing": counts["size"] - counts["n_cases"],
-            "n_no_room": (n["change"] - n["seen"]).where(aims, 0),
-            "mean_change": mean["change"],
-            "change_low": [low for low, _ in changes],
-            "change_high": [high for _, high in changes],
-            "fell": mean["fell"],
-            "rose": mean["rose"],
-            **share("moved", "moved"),
-            **share("detected", "seen"),
-            "n_forbidden": counts["n_forbidden"],
-            **share("turned", "turned"),
-            "method": "Wilson over answers; t with continuity correction; 95%",
-        }
-    ).drop(columns=keys, errors="ignore")
-    frame = frame.reset_index(drop=not by)
-    if "case" not in by or frame.empty:
-        return frame
-    frame.insert(len(by), "title", [title_of(str(name)) for name in frame["case"]])
+    groups = told.groupby([*keys, "question_id"], sort=False)[["change", "detected"]].mean().groupby(keys, sort=False)
+    frame = told.groupby(keys, sort=False).agg(
+        expected=("expected", "first"), n_cases=("change", "count"), n_forbidden=("forbidden", "sum")
+    )
+    mean, n = groups.mean(), groups.count()
+    ends = [pass_rate_interval(*each) for each in zip(groups["detected"].sum(), n["detected"], strict=True)]
+    frame = frame.assign(
+        title=[title_of(str(name)) for name, _ in frame.index],
+        n=n["change"],
+        n_no_room=(n["change"] - n["detected"]).where(frame["expected"] == "falls", 0),
+        mean_change=mean["change"],
+        detected=mean["detected"],
+        detected_low=[low for low, _ in ends],
+        detected_high=[high for _, high in ends],
+    ).reset_index()
     order = {name: place for place, name in enumerate(CHANGES)}
     return frame.sort_values("case", key=lambda names: names.map(order), kind="stable", ignore_index=True)
+
+
+def summarise_attacks(findings: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per criterion and for 総合: by how many points the attacks raised the score, with a 95 % interval."""
+    rows = []
+    for criterion, part in findings.groupby("criterion", sort=False):
+        gains = (
+            part.groupby("question_id", sort=False)["change"].mean().dropna()
+        )  # their cases are no independent evidence
+        interval = low_high("gain", difference_interval(gains))
+        pairs = int(part["change"].count())
+        rows.append({"criterion": criterion, "n": len(gains), "n_pairs": pairs, "mean_gain": gains.mean(), **interval})
+    return pd.DataFrame(rows)
 
 
 def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bool:

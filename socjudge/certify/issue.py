@@ -23,9 +23,9 @@ from ..stats.agreement import judge_agreement
 from ..stats.correction import corrected_pass_rate
 from .cases import REPEATS, Case, Cases, Judged, judge_cases, plan_changes, plan_originals
 from .certificate import Binding, Certificate, binding_of_run, earlier_looks
-from .changes import DAMAGES, LABELLED, NEUTRAL, ORIGINAL, Kind, title_of
+from .changes import DAMAGES, LABELLED, NEUTRAL, ORIGINAL, title_of
 from .conditions import Evidence, judge_criterion, plan_told, trust_rows, unscored_told
-from .findings import noise_limits, summarise_changes
+from .findings import noise_limits, summarise_attacks, summarise_changes
 from .from_people import LEAST_SHARED, hash_labels, labels_of, read_damaged, read_labels, scored_by_two
 from .subjects import Given, Subject, find_subjects
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 # columns of `judge_trust`
 _APART = ("bias", "bias_low", "bias_high", "correlation", "correlation_low", "correlation_high")
-KINDS: tuple[Kind, ...] = ("damage", "neutral", "flags", "attack")
 # damaged answers; a judge that sees nine of ten damages shows it with twenty answers, seldom with ten
 MOST_ANSWERS = 20
 LEAST_ANSWERS = 9  # with fewer, even a judge that sees everything has not shown that it sees more than half
@@ -237,7 +236,7 @@ def plan_certificate(
             *plan_originals(list(unchanged.values()), 1 + REPEATS),
             *(Case(s.question.id, LABELLED, 0, s) for s in missing if s.question.id not in unchanged),
             *own[1],
-            *plan_changes(tried, rubric.criteria, KINDS, size=each),
+            *plan_changes(tried, rubric.criteria, size=each),
         ]
         cases = Cases(every, prompt, rubric)
         return CertificatePlan(
@@ -279,15 +278,13 @@ def _certificate(work: CertificatePlan, judged: Judged) -> Certificate:
     labels_sha256 = "" if labels is None else hash_labels(labels)
     look = 1 + (earlier_looks(binding, labels_sha256) if labels_sha256 else 0)
     evidence = Evidence(judged.scores, findings, summary, trust, labels, len(rubric.criteria), work.is_lexical, look)
-    attacks = findings[findings["kind"] == "attack"]
-    old_names = {"n_cases": "n_pairs", "mean_change": "mean_gain", "change_low": "gain_low", "change_high": "gain_high"}
     aimed = summary["expected"] == "falls"
     neutral = ~summary["case"].isin(set(summary.loc[aimed, "case"])) & (summary["n_forbidden"] > 0)
     tables: dict[str, list[dict[str, Any]]] = {
         "probes": _rows(summary[aimed]),
         "neutral": _rows(summary[neutral]),
         "noise": _rows(noise_limits(judged.scores)),
-        "injection": _rows(summarise_changes(attacks, ("criterion",)).rename(columns=old_names)),
+        "injection": _rows(summarise_attacks(findings[findings["kind"] == "attack"])),
         "rates": _rates_table(scores, labels, trust),
         "places": _places_table(labels, rubric),
         "raters": _rows(judge_agreement(labels, by="rater")) if labels is not None and scored_by_two(labels) else [],

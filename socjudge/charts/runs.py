@@ -17,7 +17,7 @@ from ..base.messages import listed, say
 from ..base.pass_rule import reaches, row_lines
 from ..base.texts import local_time
 from ..stats.basics import OVERALL, in_order, summarise_scores
-from ..stats.matrix import FAILED, PASSED, UNDECIDED, UNSCORED, question_matrix, run_names
+from ..stats.matrix import UNSCORED, question_matrix, run_names
 from .style import (
     SMALL,
     draw_cells,
@@ -46,7 +46,7 @@ def plot_criterion_trend(scores: pd.DataFrame) -> Axes:
     a mean below it. Whiskers are 95 % intervals over questions; runs with fewer than ten questions have none. A run is
     grey if it cannot be compared with the latest one, because judge, judge prompt, criteria or dataset differ. A dotted
     line with a number shows that something changed before a run. The text below the charts explains the numbers. Times
-    are in this machine's time zone. The title lists the criteria that are below the pass line in the latest run.
+    are in this machine's time zone. The name of a criterion below the pass line in the latest run is red.
 
     Parameters
     ----------
@@ -85,21 +85,18 @@ def plot_criterion_trend(scores: pd.DataFrame) -> Axes:
     with japanese_text():
         figure = new_figure(9.5, 1.3 + 1.7 * rows + 0.17 * len(numbers))
         axes = figure.subplots(rows, _ACROSS, sharex=True, sharey=True, squeeze=False).ravel()
-        below = []
         for ax, name in zip(axes, names, strict=False):
             part = means[means["criterion"] == name].set_index("run_id").reindex(runs["run_id"])
             is_low = _draw_small(ax, part, list(lines.values()), is_alike, numbers)
-            ax.set_title(_small_title(part["mean"], name, lines, told), fontsize=9, loc="left")
-            if is_low:
-                ax.title.set_color(palette().colours[5])
-                below.append(name)
+            colour = palette().colours[5] if is_low else palette().ink
+            ax.set_title(_small_title(part["mean"], name, lines, told), fontsize=9, loc="left", color=colour)
         for ax in axes[len(names) :]:
             ax.set_axis_off()
         for ax in axes[len(names) - _ACROSS : len(names)]:
             _label_days(ax, local)
         lowest = float(means[["mean", "ci_low"]].min().min())
         axes[0].set_ylim(max(0, min(60, 10 * math.floor(lowest / 10))) - 2, 102)
-        figure.suptitle(_trend_title(below, lines, is_alike), fontsize=10)
+        figure.suptitle(_trend_title(lines, is_alike), fontsize=10)
         explained = [
             f"{_mark(number)} {listed(words for at, words in changes if at == place)}"
             for place, number in numbers.items()
@@ -110,17 +107,12 @@ def plot_criterion_trend(scores: pd.DataFrame) -> Axes:
     return first
 
 
-def _trend_title(below: list[str], lines: dict[Any, float], is_alike: np.ndarray[Any, Any]) -> str:
-    finding = (
-        say("Below the pass line in the latest run: {names}", names=listed(below))
-        if below
-        else say("All criteria reach the pass line in the latest run")
-    )
+def _trend_title(lines: dict[Any, float], is_alike: np.ndarray[Any, Any]) -> str:
     known = sorted(set(lines.values()))
     line = say("that run's pass line") if len(known) > 1 else say("{line:g}", line=known[0])
     title = say("Mean score by criterion and run (●: {line} or more, ○: less, whiskers: 95% intervals)", line=line)
     grey = "" if is_alike.all() else "\n" + say("Grey runs cannot be compared with the latest one.")
-    return f"{finding}\n{title}{grey}"
+    return title + grey
 
 
 def _draw_small(
@@ -228,8 +220,8 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
     There is one row per question and one column per run, oldest first. Below a column is its judge; if they differ
     between the runs, also judge prompt, assistant, its prompt and version, k and pass line; and last the start. A cell
     has ○ (at or above the pass line), × (below it) or △ (undecided: it depends on missing scores, or the log contradicts
-    itself), and the mean, with * if some of its scores are missing. It is hatched if all its scores are missing (未採点), and empty if the run did not ask the
-    question. With more than 24 runs, the cells show only the symbol.
+    itself), and the mean, with * if some of its scores are missing. It is hatched if all its scores are missing (未採点),
+    and empty if the run did not ask the question. With more than 24 runs, the cells show only the symbol.
 
     Parameters
     ----------
@@ -267,8 +259,7 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
         _label_columns(ax, runs, run_names(scores))
         ax.set_xlim(-0.5, len(runs) - 0.5)
         ax.set_yticks(range(len(rows)), list(rows.values()))
-        finding = _strip_finding(signs, lines, conditions_of(scores))
-        ax.set_title(f"{finding}\n{say('Mean score by question ({line})', line=pass_text(*own))}")
+        ax.set_title(say("Mean score by question ({line})", line=pass_text(*own)))
     return ax
 
 
@@ -290,29 +281,6 @@ def _label_columns(ax: Axes, runs: pd.DataFrame, names: Mapping[Any, str]) -> No
     ax.set_xticks(places, [texts[place] for place in places], fontsize=SMALL, rotation=90 if len(local) > 5 else 0)
     signs = say("○ passes   △ undecided   × fails   hatched: unscored   *: some scores missing")
     ax.set_xlabel(f"{_started(local)}\n{signs}", fontsize=SMALL)
-
-
-def _strip_finding(signs: pd.DataFrame, lines: dict[Any, float], told: Mapping[Any, dict[str, str]]) -> str:
-    now = list(lines)[-1]
-    latest = signs[now]
-    failed, undecided = int((latest == FAILED).sum()), int(latest.isin([UNDECIDED, UNSCORED]).sum())
-    if not latest.isin([PASSED, UNDECIDED, FAILED]).any():
-        return say("The latest run is unscored")
-    parts = {"{count} questions fail in the latest run": failed, "{count} questions are undecided": undecided}
-    found = [say(words, count=count) for words, count in parts.items() if count]
-    words = listed(found) if found else say("All questions pass in the latest run")
-    decided = signs.isin([PASSED, FAILED])
-    earlier = [name for name in lines if name != now and (decided[name] & decided[now]).any()]
-    if not earlier:
-        return words
-    before = earlier[-1]
-    why = why_incomparable(told[before], told[now])
-    if why or lines[before] != lines[now]:
-        differ = "{latest} (not comparable with the run before: {why} differ)"
-        return say(differ, latest=words, why=why or say("pass line"))
-    pairs = list(zip(signs[before], latest, strict=True))
-    lost, won = pairs.count((PASSED, FAILED)), pairs.count((FAILED, PASSED))
-    return say("{latest}; since the run before {lost} lost, {won} won back", latest=words, lost=lost, won=won)
 
 
 def _draw_cell(ax: Axes, row: int, column: int, sign: Any, mean: str) -> None:

@@ -13,10 +13,8 @@ from matplotlib.axes import Axes
 
 from ..base.messages import say
 from ..base.pass_rule import frame_rule, reaches, row_lines
-from ..errors import ConfigError
 from ..stats.basics import Floats, in_order, plain_floats
 from .style import (
-    SMALL,
     band,
     draw_cells,
     japanese_axes,
@@ -28,9 +26,6 @@ from .style import (
     need_scores,
     palette,
     pass_text,
-    points,
-    question_rows,
-    reach,
 )
 
 _MARK_HEIGHT = 2.0  # points of score that a drawn mark covers
@@ -73,27 +68,13 @@ def plot_category_breakdown(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         ax.set_yticks(range(len(means.index)), names)
         ax.set_xlabel(say("criterion"))
         ax.set_ylabel(say("category"))
-        ax.set_title(f"{_cells_finding(means, line)}\n{say('Mean score by category and criterion')}")
+        ax.set_title(say("Mean score by category and criterion ({line})", line=pass_text(line)))
         for row, values in enumerate(means.to_numpy(dtype=float)):
             for column, mean in enumerate(values):
                 missing = math.isnan(mean)
                 text = "–" if missing else f"{mean:.0f}\nn={counts.to_numpy()[row, column]}"
                 ax.text(column, row, text, ha="center", va="center", color=palette().ink if missing else "black")
     return ax
-
-
-def _cells_finding(means: pd.DataFrame, line: float) -> str:
-    known = means.stack().dropna()
-    lowest = known.min()
-    category, criterion = known.index[int(known.to_numpy().argmin())]
-    if not reaches(lowest, line):
-        below = int((~reaches(known, line)).sum())
-        words = "{below} of {total} cells are below the {line}; lowest: {points} for {criterion} in {category}"
-        return say(
-            words, line=pass_text(line), total=len(known), below=below, points=points(lowest, line),
-            category=label(category, 14), criterion=label(criterion, 14),
-        )  # fmt: skip
-    return say("All cells reach the {line}; the lowest has {points}", line=pass_text(line), points=points(lowest, line))
 
 
 def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -152,21 +133,10 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
         ax.set_ylabel(say("score (points)"))
         words = "a dot is one score (hollow: below the {line}), boxes are quartiles and median, dashed: the pass line"
         ax.set_xlabel(say(words, line=pass_text(*lines)))
-        ax.set_title(f"{_scores_finding(drawn)}\n{say('Scores by criterion')}")
+        ax.set_title(say("Scores by criterion"))
         if len(judges) > 1:
             judge_key(ax, judges, below=72)
     return ax
-
-
-def _scores_finding(scores: pd.DataFrame) -> str:
-    known, line = scores.dropna(subset=["score"]), pass_text(*scores["line"])
-    low = (~reaches(known["score"] - known["line"], 0)).groupby(known["criterion"], observed=True).agg(["sum", "size"])
-    if not low["sum"].sum():
-        return say("All scores reach the {line}", line=line)
-    place = int((low["sum"] / low["size"]).to_numpy().argmax())
-    count, total = low.iloc[place]
-    words = "Most scores below the {line}: {criterion} ({count} of {total})"
-    return say(words, line=line, criterion=label(low.index[place], 14), total=total, count=count)
 
 
 def _draw_box(ax: Axes, place: float, values: Floats) -> None:
@@ -194,93 +164,3 @@ def _counted(criterion: object, part: pd.DataFrame) -> str:
     found = say("{marks} scores\n{questions} questions", marks=len(part) - missing, questions=questions)
     unscored = say("{count} unscored", count=missing) if missing else ""
     return "\n".join(filter(None, [label(criterion, 14), found, unscored]))
-
-
-def plot_gate_confidence(questions: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw each question's mean score in one run beside the pass line, with its noise and its chance to pass again.
-
-    - A symbol at the mean, filled if the question passes, with whiskers of noise_sd on both sides. noise_sd is the
-      standard deviation of this mean when the run is repeated. The whiskers end at 0 and 100.
-    - A diamond as the symbol, and ◆ before the name, if the question decides the verdict.
-    - p_pass_rerun, the chance that the question passes when the run is repeated, as text.
-
-    Unscored questions have the text 未採点 (not scored).
-
-    Parameters
-    ----------
-    questions
-        The rows of one run from `gate_confidence` by question; columns used: question_id, category and run_id (if the frame has
-        them), mean, noise_sd, p_pass_rerun, decides.
-    ax
-        The axes to draw on; new ones if left out.
-
-    Raises
-    ------
-    ValueError
-        If no question has a mean.
-    ConfigError
-        If the frame has rows of several runs.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> import socjudge as sj
-    >>> means = [90, 85, 80, 95, 90, 85, 72, 60, 50, 40]
-    >>> results = pd.DataFrame({"question_id": range(10), "average_score": means})
-    >>> ax = sj.charts.plot_gate_confidence(sj.stats.gate_confidence(results, noise=5.0, by="question"))
-    """
-    who = "plot_gate_confidence"
-    need_scores(questions, "mean", ["question_id", "noise_sd", "p_pass_rerun", "decides"], who, "gate_confidence")
-    if questions["question_id"].duplicated().any():
-        raise ConfigError(
-            "plot_gate_confidence: the frame has {count} runs; draw one: questions[questions.run_id == …]",
-            count=questions["run_id"].nunique() if "run_id" in questions else "2+",
-        )
-    rows, line = question_rows(questions), frame_rule(questions).line
-    numbers = questions.set_index("question_id")[["mean", "noise_sd", "p_pass_rerun"]].apply(plain_floats)
-    decides = set(questions.loc[questions["decides"].astype(bool), "question_id"])
-    with japanese_axes(ax, 9, 1.8 + 0.32 * len(rows)) as ax:
-        for place, question in enumerate(rows):
-            mean, noise, chance = numbers.loc[question]
-            _draw_question(ax, place, mean, noise, question in decides, line)
-            words = _chance_text(mean, chance, line)
-            ax.text(1.02, place, words, va="center", fontsize=SMALL, transform=ax.get_yaxis_transform())
-        ax.axvline(line, color=palette().ink, linestyle="--", linewidth=1)
-        signs = ["◆ " if question in decides else "" for question in rows]
-        ax.set_yticks(range(len(rows)), [sign + text for sign, text in zip(signs, rows.values(), strict=True)])
-        ax.set_ylim(len(rows) - 0.5, -0.5)
-        words = (
-            "mean score (points; hollow: fails); dashed: the {line}\n"
-            "bars: noise of another run (±1 standard deviation); ◆: decides the verdict"
-        )
-        ax.set_xlabel(say(words, line=pass_text(line)))
-        ax.set_title(_gate_title(numbers, line))
-    return ax
-
-
-def _draw_question(ax: Axes, place: int, mean: float, noise: float, decides: bool, line: float) -> None:
-    if math.isnan(mean):
-        grey, paper = palette().grey, palette().paper
-        ax.text(line, place, say("not scored"), ha="center", va="center", color=grey, backgroundcolor=paper)
-        return
-    colour = palette().colours[5 if decides else 0]
-    face, marker = colour if reaches(mean, line) else palette().paper, "D" if decides else "o"
-    whiskers = reach(mean, *np.clip([mean - noise, mean + noise], 0, 100))
-    ax.errorbar(mean, place, xerr=whiskers, color=colour, marker=marker, markerfacecolor=face, elinewidth=1.2)
-
-
-def _chance_text(mean: float, chance: float, line: float) -> str:
-    if math.isnan(mean):
-        return "–"
-    if math.isnan(chance):
-        return say("{points}  no repeats", points=points(mean, line))
-    # A simulation cannot show a chance of 0 or 1.
-    words = "<0.01" if chance < 0.005 else ">0.99" if chance > 0.995 else f"{chance:.2f}"
-    return say("{points}  passes again: {chance}", points=points(mean, line), chance=words)
-
-
-def _gate_title(numbers: pd.DataFrame, line: float) -> str:
-    means = numbers["mean"].dropna()
-    unscored = len(numbers) - len(means)
-    title = say("{passed} of {total} questions pass", total=len(means), passed=int(reaches(means, line).sum()))
-    return title + (say(", {count} unscored", count=unscored) if unscored else "")

@@ -14,13 +14,11 @@ from ..base.showing import FLAGS
 from ..base.texts import local_time
 from ..base.verdict import Tally, Verdict, answer_verdict
 from ..charts.runs import plot_criterion_trend, plot_question_strip
-from ..charts.scores import plot_category_breakdown, plot_gate_confidence, plot_score_distribution
+from ..charts.scores import plot_category_breakdown, plot_score_distribution
 from ..charts.style import chart_url
 from ..errors import ConfigError
-from ..history.frames import History
 from ..records import EvaluationResult, EvaluationRun, RunSummary
 from ..stats.basics import FEWEST, OVERALL, summarise_scores
-from ..stats.gate import gate_confidence
 from .effect import compare_runs
 
 MOST_ROWS = 100  # rows of a chart with one row per question
@@ -163,9 +161,8 @@ def trend_of(scores: pd.DataFrame, most: int) -> dict[str, Any] | None:
 # -- charts
 
 
-def run_charts(run: EvaluationRun, frames: History, by_criterion: pd.DataFrame, gate: pd.Series) -> dict[str, Any]:
+def run_charts(scores: pd.DataFrame, by_criterion: pd.DataFrame) -> dict[str, Any]:
     """Return the charts of a run, without its trend. There is none if nothing was scored."""
-    scores = frames.scores
     if scores["score"].isna().all():
         return {}
     means = [
@@ -176,18 +173,10 @@ def run_charts(run: EvaluationRun, frames: History, by_criterion: pd.DataFrame, 
         say("Scores per criterion. Means: {means}", means=means[0]),
         say("Means per category and criterion. Categories: {means}", means=means[1]),
     )
-    found = {
+    return {
         "scores": _chart(plot_score_distribution, scores, alts[0]),
         "categories": _chart(plot_category_breakdown, scores, alts[1]),
     }
-    is_told = not pd.isna(gate["p_rerun"]) and not run.summary.is_contradictory
-    if is_told and run.summary.total_questions <= MOST_ROWS:
-        alt = say(
-            "Each question's mean and its noise between repeats. Questions that decide the verdict: {questions}",
-            questions=gate["deciding_questions"] or say("none"),
-        )
-        found["gate"] = _chart(plot_gate_confidence, gate_confidence(frames.results, by="question"), alt)
-    return found
 
 
 def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -> dict[str, str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,18 +26,14 @@ PIVOTAL = 0.05  # a question decides if it changes the verdict in at least this 
 _METHOD = "normal noise, question means shrunk to their mean (empirical Bayes), 20,000 draws; Wilson interval"
 
 
-def gate_confidence(
-    results: pd.DataFrame, *, by: Literal["run", "question"] = "run", noise: float | None = None
-) -> pd.DataFrame:
-    """Measure how sure the MVP verdict of each run is, or which of its questions decide it.
+def gate_confidence(results: pd.DataFrame, *, noise: float | None = None) -> pd.DataFrame:
+    """Measure how sure the MVP verdict of each run is, and which of its questions decide it. There is one row per run.
 
     Parameters
     ----------
     results
         One row per judged answer, from `load_results`. With the columns pass_threshold and pass_rate_required, each
         run's own pass rule is used; without them, today's rule.
-    by
-        What has a row: "run", or "question" for each run and question.
     noise
         The sd, in points, of a question's mean score between repeats of answering and judging, if you know it. If not
         given, it is estimated from the repeats, pooled over questions, and taken to be at least half of the step in
@@ -48,8 +43,6 @@ def gate_confidence(
     Returns
     -------
     DataFrame
-        By run:
-
         - run_id: if the frame has it
         - n: questions with a score
         - n_missing: judged answers without a score
@@ -65,25 +58,9 @@ def gate_confidence(
         - verdict: 合格 (passed) if p_true is at least 0.95 and the run passes in the log, even with 0 points for each
           missing score; 不合格 (failed) if p_true is at most 0.05 and the run fails in the log, even with 100 points for
           each missing score; 判定保留 (undecided) in all other cases
-        - deciding_questions: ids of the questions that decide the verdict, as text, the most decisive first
+        - deciding_questions: ids of the questions that decide the verdict, as text, the most decisive first: those that
+          may pass or fail if the run is repeated (each with a probability of at least 0.05), and then change its verdict
         - method, note (in the language of the messages)
-
-        By question:
-
-        - run_id and category (if the frame has them), question_id
-        - n: repeats with a score
-        - n_missing: judged answers without a score
-        - mean: of the scores of these repeats, 0–100
-        - noise_sd: sd of `mean` between repeats of the run, points
-        - distance: from the pass line to the mean, in units of noise_sd
-        - p_pass_rerun: probability that the question passes if the run is repeated
-        - p_pass_true: probability that the question's true score passes
-        - pivotal: share of simulated re-runs whose verdict would change if only this question passed instead of
-          failing, or failed instead of passing
-        - decides: whether the question itself may pass or fail (p_pass_rerun between 0.05 and 0.95) and pivotal is at
-          least 0.05
-        - pass_threshold: the pass line
-        - method
 
     Notes
     -----
@@ -101,19 +78,15 @@ def gate_confidence(
     >>> sj.stats.gate_confidence(results, noise=5.0)[["n", "passed", "needed", "mvp_passed", "verdict"]]
         n  passed  needed  mvp_passed verdict
     0  10       7       7        True    判定保留
-    >>> questions = sj.stats.gate_confidence(results, by="question", noise=5.0)
-    >>> questions.loc[questions["decides"], "question_id"].tolist()
-    [2, 6, 7]
     """
     who = "gate_confidence"
     need_columns(results, ["question_id", "average_score"], who, "load_results")
     if results.empty:
         raise ConfigError("{who}: the frame has no row; widen the filters, or load a run with results", who=who)
-    rows_of: Any = {"run": _gate_row, "question": _question_rows}[by]
     if "run_id" not in results.columns:
-        return pd.DataFrame(rows_of(results, noise, who))
+        return pd.DataFrame([_gate_row(results, noise, who)])
     runs = results.groupby("run_id", observed=True, sort=True)
-    return pd.DataFrame([{"run_id": run_id, **row} for run_id, part in runs for row in rows_of(part, noise, who)])
+    return pd.DataFrame([{"run_id": run_id, **_gate_row(part, noise, who)} for run_id, part in runs])
 
 
 def _repeats(part: pd.DataFrame) -> tuple[pd.DataFrame, str]:
@@ -196,7 +169,7 @@ def _share(hits: Bools) -> Floats:
     return np.asarray((hits.sum(axis=0) + 1) / (len(hits) + 2))
 
 
-def _gate_row(part: pd.DataFrame, noise: float | None, who: str) -> list[dict[str, Any]]:
+def _gate_row(part: pd.DataFrame, noise: float | None, who: str) -> dict[str, Any]:
     table, repeat_sd, freedom, source = _read_run(part, noise, who)
     rule = frame_rule(part)
     n, unscored = int(table["score"].notna().sum()), int(table["score"].isna().sum())
@@ -225,10 +198,7 @@ def _gate_row(part: pd.DataFrame, noise: float | None, who: str) -> list[dict[st
             verdict = "合格"
         elif not could_pass and best <= 1 - LEVEL:
             verdict = "不合格"
-        chances = _chances(table, true, again, rule)
-        weight = chances["pivotal"] * chances["p_pass_rerun"] * (1 - chances["p_pass_rerun"])
-        ordered = weight[chances["decides"]].sort_values(ascending=False, kind="stable")
-        deciding = ", ".join(map(str, ordered.index))
+        deciding = ", ".join(map(str, _deciding(table.index[table["repeats"] > 0], again, rule)))
     row: dict[str, Any] = {
         "n": n,
         "n_missing": int(table["missing"].sum()),
@@ -244,7 +214,7 @@ def _gate_row(part: pd.DataFrame, noise: float | None, who: str) -> list[dict[st
         "deciding_questions": deciding,
         "method": f"{_METHOD}; noise: {source}",
     }
-    return [{**row, "note": _gate_note(row, source, unscored, undecided)}]
+    return {**row, "note": _gate_note(row, source, unscored, undecided)}
 
 
 def _gate_note(row: dict[str, Any], source: str, unscored: int, undecided: str) -> str:
@@ -299,38 +269,13 @@ def _gate_note(row: dict[str, Any], source: str, unscored: int, undecided: str) 
     return sentences(*told)
 
 
-def _chances(table: pd.DataFrame, true: Floats, again: Floats, rule: PassRule) -> pd.DataFrame:
-    """Return the columns by question that come from the draws, for each question with a score."""
+def _deciding(questions: pd.Index, again: Floats, rule: PassRule) -> list[Any]:
+    """Return the questions that decide the verdict, the most decisive first. `again` has the scores of simulated re-runs."""
     passes = reaches(again, rule.line)
     # The verdict of each draw if one question's own verdict were reversed. The mean stays the same.
     turned = passes.sum(axis=1, keepdims=True) + np.where(passes, -1, 1) >= rule.needed(passes.shape[1])
     turned &= reaches(again.mean(axis=1, keepdims=True), rule.line)
-    found = pd.DataFrame(
-        {
-            "p_pass_rerun": _share(passes),
-            "p_pass_true": _share(reaches(true, rule.line)),
-            "pivotal": (turned != _gate(again, rule)[:, None]).mean(axis=0),
-        },
-        index=table.index[table["repeats"] > 0],
-    )
-    is_open = found["p_pass_rerun"].between(1 - LEVEL, LEVEL)
-    return found.assign(decides=is_open & (found["pivotal"] >= PIVOTAL))
-
-
-def _question_rows(part: pd.DataFrame, noise: float | None, who: str) -> list[dict[Hashable, Any]]:
-    table, repeat_sd, freedom, source = _read_run(part, noise, who)
-    rule = frame_rule(part)
-    chances = pd.DataFrame(columns=["p_pass_rerun", "p_pass_true", "pivotal", "decides"], dtype=float)
-    if math.isfinite(repeat_sd) and (table["repeats"] > 0).any():
-        chances = _chances(table, *_draw(table, repeat_sd, freedom), rule)
-    noise_sd = repeat_sd / np.sqrt(table["repeats"].where(table["repeats"] > 0))
-    distance = (table["score"] - rule.line) / noise_sd
-    found = table.join(chances).assign(noise_sd=noise_sd, distance=distance, pass_threshold=rule.line)
-    found = found.rename(columns={"repeats": "n", "missing": "n_missing", "score": "mean"})
-    found = found.assign(decides=found["decides"] == 1, method=f"{_METHOD}; noise: {source}").reset_index()
-    names = ["question_id", "n", "n_missing", "mean", "noise_sd", "distance", "p_pass_rerun", "p_pass_true", "pivotal"]
-    names += ["decides", "pass_threshold", "method"]
-    if "category" in part.columns:
-        found["category"] = found["question_id"].map(part.groupby("question_id")["category"].first())
-        names.insert(0, "category")
-    return found[names].to_dict("records")
+    pivotal, chance = (turned != _gate(again, rule)[:, None]).mean(axis=0), _share(passes)
+    decides = (chance >= 1 - LEVEL) & (chance <= LEVEL) & (pivotal >= PIVOTAL)
+    weight = pd.Series(pivotal * chance * (1 - chance), questions)
+    return weight[decides].sort_values(ascending=False, kind="stable").index.tolist()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import html
-import inspect
 import io
 import re
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ import socjudge as sj
 from socjudge import constants
 from socjudge.base.messages import column_words, speaking
 from socjudge.base.showing import question_html, steps_html, symbols
+from socjudge.certify.findings import find_changes, summarise_changes
 from socjudge.panels.views.common import summary_html
 from socjudge.prompts.templates import Prompt
 from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
@@ -234,13 +234,13 @@ def public_frames(run: EvaluationRun, logs: Path) -> Iterator[pd.DataFrame]:
     for beside_people in (stats.corrected_means, stats.corrected_pass_rate, stats.judge_vs_people, stats.judge_trust):
         yield beside_people(scores, labels)
     yield stats.bridge_judges(scores, old="A", new="B")
-    results = results_of(labels)
-    yield from (stats.gate_confidence(results, noise=5.0), stats.gate_confidence(results, noise=5.0, by="question"))
+    yield stats.gate_confidence(results_of(labels), noise=5.0)
     comparison = sj.compare_runs(run, replace(run, run=replace(run.run, run_id="another")))
     yield from (comparison.differences, comparison.questions)
-    for made in (sj.certify.probe_judge, sj.certify.summarise_changes):
-        told = re.findall(r"(?:^ *- |; )([a-z]\w*(?:, [a-z]\w*)*)[:;]", inspect.getdoc(made) or "", re.MULTILINE)
-        yield pd.DataFrame(columns=[*dict.fromkeys(name for names in told for name in names.split(", "))])
+    cases = [("original", 90), ("original", 88), ("said_twice", 40)]
+    judged = pd.DataFrame([{"case": name, "score": float(score)} for name, score in cases]).assign(status="ok")
+    judged = judged.assign(question_id=1, variant=[0, 1, 0], criterion="簡潔性")
+    yield summarise_changes(find_changes(judged, 70.0))  # a certificate's table
 
 
 def heads_of(frame: pd.DataFrame) -> list[str]:

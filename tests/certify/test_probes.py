@@ -6,28 +6,28 @@ import re
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import pandas as pd
 import pytest
-from matplotlib.patches import Rectangle
-from support.certify_judge import Noisy, ScriptedJudge, blind, good_pairs
+from support.certify_judge import Noisy, ScriptedJudge, blind, good_pairs, plan_probes
+from support.certify_judge import probe as probe_judge
 from support.run_options import with_options
 from support.service import Service
 
 from socjudge import AssistantAnswer, ConfigError, EvalQuestion, load_run, load_scores
-from socjudge.certify import plan_probing, probe_judge, summarise_changes
+from socjudge.certify import certify_judge, plan_certificate
 from socjudge.certify.cases import Judged
-from socjudge.charts import plot_probe_matrix
+from socjudge.certify.changes import Kind
+from socjudge.certify.findings import summarise_changes
 from socjudge.errors import SocJudgeError
 
-mpl.use("agg")
+PROBES: tuple[Kind, ...] = ("damage", "neutral")
 PAIRS = [good_pairs()[place] for place in (0, 2, 4)]
 
 
 def probe(service: Service, folder: Path, *weaknesses: Any, **keywords: Any) -> Judged:
     service.default = ScriptedJudge(PAIRS, *weaknesses)
-    settings = {"judge_model": "gpt-4o-mini", "logs_dir": folder / "logs", "progress": False, **keywords}
-    return probe_judge(PAIRS, **with_options(**settings))
+    settings = {"judge_model": "gpt-4o-mini", "logs_dir": folder / "logs", **keywords}
+    return probe_judge(PAIRS, *PROBES, **with_options(**settings))
 
 
 def row(summary: pd.DataFrame, name: str, criterion: str) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def test_a_judge_that_sees_everything_is_found_to(service: Service, tmp_path: Pa
     assert (dropped["n"], dropped["mean_change"], round(dropped["detected_low"], 3)) == (3, -60, 0.439)
     deadline = summary[summary["case"] == "deadline_changed"].set_index("criterion")["mean_change"]
     assert deadline["正確性"] == -60 and set(deadline.drop("正確性")) == {0}
-    assert probing.usage.calls == service.judge_calls == plan_probing(PAIRS).estimate("gpt-4o-mini").calls
+    assert probing.usage.calls == service.judge_calls == plan_probes(PAIRS, *PROBES).estimate("gpt-4o-mini").calls
     assert row(summary, "warning_removed", "安全性")["title"] == "the warning removed"
 
 
@@ -88,7 +88,7 @@ def test_where_no_damage_applies_nothing_is_known(service: Service, tmp_path: Pa
         AssistantAnswer("何を？", "状況をSOCリーダーに報告する。"),
     )
     service.default = ScriptedJudge([bare])
-    changes = probe_judge([bare], judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False).findings
+    changes = probe_judge([bare], *PROBES, judge_model="gpt-4o-mini", logs_dir=tmp_path).findings
     assert not {"citations_dropped", "keypoint_removed"} & set(changes["case"])
     assert "falls" not in set(changes.loc[changes["criterion"] == "引用明示", "expected"])
 
@@ -102,7 +102,7 @@ def test_a_budget_that_ends_midway_keeps_what_was_paid_and_goes_on_with_more(ser
     judged = first.findings[first.findings["status"] == "ok"]
     assert len(judged) and {"not_judged"} <= set(first.findings["status"])
     summary = summarise_changes(first.findings)
-    assert summary["n_missing"].sum() > 0 and (summary["detected"].dropna() == 1).all()
+    assert (summary["n_cases"] == 0).any() and (summary["detected"].dropna() == 1).all()
     whole = probe(service, tmp_path, max_cost_usd=1.0)
     assert service.judge_calls == whole.usage.calls  # nothing was paid for twice
     assert "not_judged" not in set(whole.findings["status"])
@@ -113,14 +113,13 @@ def test_no_money_at_all_leaves_everything_unknown(service: Service, tmp_path: P
     probing = probe(service, tmp_path, max_cost_usd=0.0)
     assert service.judge_calls == 0 and set(probing.findings["status"]) == {"not_judged"}
     assert probing.findings["moved"].isna().all()
-    with pytest.raises(ValueError, match="mean_change"):
-        plot_probe_matrix(summarise_changes(probing.findings))
+    assert summarise_changes(probing.findings)["mean_change"].isna().all()
 
 
 def test_a_judge_that_never_keeps_to_the_format_is_an_error_that_says_so(service: Service, tmp_path: Path) -> None:
     service.default = "良い回答です。"
     with pytest.raises(ConfigError, match="none of its first"):
-        probe_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False)
+        probe_judge(PAIRS, *PROBES, judge_model="gpt-4o-mini", logs_dir=tmp_path)
 
 
 @pytest.mark.slow
@@ -132,11 +131,11 @@ def test_unreadable_judgements_are_missing_and_counted(service: Service, tmp_pat
         return "読めません" if unread else judge(request)
 
     service.default = sometimes
-    changes = probe_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path, progress=False).findings
+    changes = probe_judge(PAIRS, *PROBES, judge_model="gpt-4o-mini", logs_dir=tmp_path).findings
     lost = changes[changes["case"] == "invented_claim"]
     assert set(lost["status"]) == {"unparsable"} and lost["moved"].isna().all()
     found = row(summarise_changes(changes), "invented_claim", "根拠性")
-    assert (found["n"], found["n_missing"]) == (0, 3)
+    assert (found["n"], found["n_cases"], len(lost)) == (0, 0, 3 * 6)
     assert pd.isna(found["detected"])
 
 
@@ -173,24 +172,12 @@ def test_a_log_is_probed_like_its_answers_and_an_empty_one_is_refused(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     log = min(samples.glob("*.json"))
-    assert plan_probing(log).estimate("gpt-4o-mini").calls == plan_probing(load_run(log)).estimate("gpt-4o-mini").calls
+    of_log, of_run = (plan_certificate(given, judge_model="gpt-4o-mini") for given in (log, load_run(log)))
+    assert of_log.estimate.calls == of_run.estimate.calls > 0
     question = EvalQuestion(1, "正常系", "？", ("端末の隔離",))
     for nothing in ([], [(question, AssistantAnswer("？", " "))]):
         with pytest.raises(ConfigError, match="no answer to work with"):
-            probe_judge(nothing, judge_model="offline", logs_dir=tmp_path, progress=False)
+            certify_judge(nothing, judge_model="offline", logs_dir=tmp_path, progress=False)
     twice = [(question, AssistantAnswer("？", "隔離する。"))] * 2
     with pytest.raises(SocJudgeError, match="question id 1 occurs more than once"):
-        probe_judge(twice, judge_model="offline", logs_dir=tmp_path, progress=False)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("in_japanese")
-def test_the_matrix_frames_what_must_fall_and_writes_each_change(service: Service, tmp_path: Path) -> None:
-    summary = summarise_changes(probe(service, tmp_path, blind("正確性")).findings)
-    ax = plot_probe_matrix(summary)
-    frames = [patch for patch in ax.patches if isinstance(patch, Rectangle) and not patch.get_fill()]
-    assert len(frames) == len(summary[(summary["expected"] == "falls") & (summary["n"] > 0)])
-    texts = [text.get_text() for text in ax.texts]
-    assert texts.count("−60") > 10
-    assert any(text.startswith("狙い 0、見抜いた 0%（0%〜56%、n=3）、ほか 0") for text in texts)
-    mpl.pyplot.close("all")
+        certify_judge(twice, judge_model="offline", logs_dir=tmp_path, progress=False)

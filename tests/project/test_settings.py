@@ -300,7 +300,7 @@ def test_the_projects_cap_holds_where_no_other_is_given_and_infinity_is_none(
     done = sj.run_evaluation_suite(questions[:1], max_cost_usd=1.0, **run | {"answers": stored[:1]})
     with pytest.raises(sj.errors.BudgetReached):
         sj.rejudge(done, judge_model="gpt-4o", progress=False)
-    assert sj.certify.probe_judge(done, judge_model="gpt-4o-mini", progress=False).stopped
+    assert sj.certify.certify_judge(done, judge_model="gpt-4o-mini", progress=False).stopped
     assert len(service.requests) == 1
     sj.rejudge(done, judge_model="my-own", max_cost_usd=float("inf"), progress=False)  # also where no price is known
     assert sj.RunPanel().max_cost_usd.value == 0.000001

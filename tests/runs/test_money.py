@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.certify_judge import probe
 from support.own_prices import set_prices
 from support.run_options import with_options
 from support.service import AfterCalls, Reply, Service, error, judgement
@@ -32,7 +32,7 @@ from socjudge import (
     try_prompt,
 )
 from socjudge.answering.own_assistant import Assistant
-from socjudge.certify import certify_judge, probe_judge
+from socjudge.certify import certify_judge
 from socjudge.errors import BudgetReached
 from socjudge.models.opening import open_model
 from socjudge.models.prices import estimate_tokens
@@ -70,19 +70,20 @@ def most_usd(requests: list[dict[str, Any]]) -> float:
     return total
 
 
-ANCHORING = functools.partial(probe_judge, only=["anchoring"])
+def anchoring(given: Any, *, progress: bool, **how: Any) -> None:
+    probe(given, "flags", **how)
 
 
 def test_an_experiment_keeps_its_cap(service: Service, tmp_path: Path) -> None:
     service.default = silent
     given = list(zip(QUESTIONS[:5], ANSWERS[:5], strict=True))
-    ANCHORING(given, judge_model="gpt-4o", max_cost_usd=0.5, logs_dir=tmp_path, progress=False)
+    anchoring(given, judge_model="gpt-4o", max_cost_usd=0.5, logs_dir=tmp_path, progress=False)
     assert 0.4 < most_usd(service.requests) <= 0.5
 
 
 @pytest.mark.parametrize(
     "experiment",
-    [ANCHORING, pytest.param(certify_judge, marks=pytest.mark.slow)],
+    [anchoring, pytest.param(certify_judge, marks=pytest.mark.slow)],
 )
 def test_an_experiment_that_breaks_off_pays_nothing_again_and_keeps_its_cap(
     service: Service, tmp_path: Path, experiment: Callable[..., Any]

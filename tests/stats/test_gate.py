@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from socjudge import ConfigError
 from socjudge.stats import gate_confidence
-from socjudge.stats.gate import DRAWS
+from socjudge.stats.gate import DRAWS, _draw
 
 FAINT = 4 / math.sqrt(DRAWS)  # eight standard errors of a share of draws near a half
 EXAMPLES = int(os.environ.get("SOCJUDGE_EXAMPLES", "12"))  # of what hypothesis makes up; `make fuzz` tries more
@@ -56,9 +56,6 @@ def test_a_run_is_judged_by_its_own_rule_and_by_the_specifications_where_it_name
     monkeypatch.setattr("socjudge.constants.JUDGE_PASS_RATE", 0.3)
     assert gate_confidence(frame)[columns].to_numpy().tolist() == [[7, 7, True], [4, 5, False]]
     assert gate_confidence(results(SEVEN_OF_TEN))["passed"].tolist() == [7]
-    assert gate_confidence(frame, noise=5.0, by="question")["distance"].iloc[[0, 10]].tolist() == pytest.approx(
-        [2 / 5, -8 / 5]
-    )
 
 
 @pytest.mark.usefixtures("in_japanese")
@@ -67,9 +64,7 @@ def test_without_repeats_or_a_stated_noise_nothing_is_claimed() -> None:
     assert np.isnan([row["p_rerun"], row["p_true"], row["repeat_sd"]]).all()
     assert row["verdict"] == "判定保留"
     assert "answer_repeats=3 で実行するか、noise= を指定してください" in row["note"]
-    questions = gate_confidence(results(SEVEN_OF_TEN), by="question")
-    assert questions["distance"].isna().all()
-    assert not questions["decides"].any()
+    assert row["deciding_questions"] == ""
 
 
 def test_one_question_with_stated_noise_has_a_closed_form() -> None:
@@ -91,20 +86,18 @@ def test_noise_from_repeats_is_pooled_and_its_uncertainty_is_drawn() -> None:
     run = results([[69, 75], [88, 92], [81, 81]])
     row = gate_confidence(run).iloc[0]
     assert row["repeat_sd"] == pytest.approx(math.sqrt(26 / 3))
-    questions = gate_confidence(run, by="question").set_index("question_id")
-    assert questions.loc[1, "noise_sd"] == pytest.approx(math.sqrt(13 / 3))
-    assert questions.loc[1, "distance"] == pytest.approx(2 / math.sqrt(13 / 3))
     # With the noise estimated from three degrees of freedom the question's true score follows t(3) around its mean.
-    expected = scipy.special.stdtr(3, 2 / math.sqrt(13 / 3))
-    assert questions.loc[1, "p_pass_true"] == pytest.approx(expected, abs=FAINT)
+    # Squares around 72: 9 + 1 + 1 + 9, so the mean of four has an sd of √(20 / 3 / 4).
+    (one,) = gate_confidence(results([[69, 73, 71, 75]]))["p_true"]
+    assert one == pytest.approx(scipy.special.stdtr(3, 2 / math.sqrt(5 / 3)), abs=FAINT)
 
 
 def test_means_that_differ_less_than_the_noise_are_drawn_together() -> None:
     # Ten equal means with noise 5: what is known is the mean of all, to 5 / √10. Morris's estimator keeps 2 / 9 of each
     # question's own part.
-    questions = gate_confidence(results([74.0] * 10), noise=5, by="question")
+    true, _ = _draw(pd.DataFrame({"score": [74.0] * 10, "repeats": [1] * 10}), 5.0, math.inf)
     shrunk_sd = math.sqrt(25 * 2 / 9 + (7 / 9) ** 2 * 2.5)
-    assert questions["p_pass_true"].mean() == pytest.approx(scipy.special.ndtr(4 / shrunk_sd), abs=0.03)
+    assert (true >= 70).mean() == pytest.approx(scipy.special.ndtr(4 / shrunk_sd), abs=0.03)
 
 
 def test_clear_runs_get_a_verdict_and_close_ones_do_not() -> None:
@@ -115,12 +108,9 @@ def test_clear_runs_get_a_verdict_and_close_ones_do_not() -> None:
 def test_the_deciding_question_is_the_one_on_the_line() -> None:
     # Six pass surely, three fail surely: the verdict is that of question 10.
     run = results([95] * 6 + [40] * 3 + [70.5])
-    questions = gate_confidence(run, noise=4, by="question").set_index("question_id")
-    assert questions.index[questions["decides"]].tolist() == [10]
-    assert questions.loc[10, "pivotal"] > 0.99
     assert gate_confidence(run, noise=4).iloc[0]["deciding_questions"] == "10"
     # With seven sure ones nothing hangs on it.
-    assert not gate_confidence(results([95] * 7 + [40] * 2 + [70.5]), noise=4, by="question")["decides"].any()
+    assert gate_confidence(results([95] * 7 + [40] * 2 + [70.5]), noise=4).iloc[0]["deciding_questions"] == ""
 
 
 @pytest.mark.usefixtures("in_japanese")
@@ -176,7 +166,6 @@ def test_one_row_per_run_in_the_order_of_runs() -> None:
     runs = pd.concat([results([90, 91], run_id="r2"), results([50, 51], run_id="r1")])
     found = gate_confidence(runs, noise=3)
     assert found[["run_id", "verdict"]].to_numpy().tolist() == [["r1", "不合格"], ["r2", "合格"]]
-    assert gate_confidence(runs, noise=3, by="question")["run_id"].tolist() == ["r1", "r1", "r2", "r2"]
 
 
 def test_what_is_missing_is_named() -> None:
@@ -185,7 +174,7 @@ def test_what_is_missing_is_named() -> None:
     with pytest.raises(ConfigError, match="noise is -1, expected points above 0"):
         gate_confidence(results([70]), noise=-1)
     with pytest.raises(ConfigError, match="no row"):
-        gate_confidence(results([70]).head(0), by="question")
+        gate_confidence(results([70]).head(0))
 
 
 @pytest.mark.slow

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from socjudge import AssistantAnswer, EvalQuestion, load_prompt
+from socjudge import AssistantAnswer, EvalQuestion, Rubric, load_prompt
 from socjudge.answering.citations import format_context
-from socjudge.certify.changes import DAMAGES, list_attacks
+from socjudge.certify.cases import REPEATS, Cases, Judged, judge_cases, plan_changes, plan_originals
+from socjudge.certify.changes import CONTROL, DAMAGES, Kind, find_change, list_attacks
 from socjudge.certify.subjects import find_subjects
 from socjudge.prompts.templates import fill, judge_values
 from socjudge.records import Flags, Passage
@@ -39,8 +40,26 @@ def good_pairs(split: str = "dev") -> list[Pair]:
     return pairs
 
 
+def plan_probes(given: Any, *kinds: Kind, size: int | None = None, repeats: int = REPEATS) -> Cases:
+    """Those cases of a certificate of the specification's criteria that are of these kinds, with what they stand beside."""
+    rubric, subjects = Rubric(), find_subjects(given)
+    changed = plan_changes(subjects, rubric.criteria, size=size)
+    wanted = [case for case in changed if ("attack" if case.name == CONTROL else find_change(case.name).kind) in kinds]
+    originals = plan_originals(subjects, 0 if kinds == ("attack",) else 1 + repeats)
+    return Cases([*originals, *wanted], load_prompt(None, rubric=rubric), rubric)
+
+
+def probe(
+    given: Any, *kinds: Kind, judge_model: str, logs_dir: Path, max_cost_usd: float | None = None, options: Any = None,
+    **what: Any,
+) -> Judged:  # fmt: skip
+    """Let the judge score the cases of these kinds."""
+    cases = plan_probes(given, *kinds, **what)
+    return judge_cases(cases, judge_model, options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=False)
+
+
 class ScriptedJudge:
-    """Replies to the requests of `probe_judge` over these pairs: 90 points, and 30 where a damage's criterion must fall.
+    """Replies to the requests of a certificate over these pairs: 90 points, and 30 where a damage's criterion must fall.
 
     What no damage made gets 90; a text of politeness alone, or an attack instead of an answer, 20. weaknesses: change the
     scores, given the prompt."""
