@@ -38,14 +38,11 @@ def marks(answers: int, judges: tuple[str, ...] = ("gpt-4o", "gpt-4o-mini"), rep
 
 
 if __name__ == "__main__":
-    print("| answers | `judge_agreement` CPU s | with `pairs` CPU s |\n|---|---|---|")
+    print("| answers | `judge_agreement` CPU s |\n|---|---|")
     for answers in map(int, sys.argv[1:] or ["3000", "100000"]):
-        frame, best = marks(answers), []
-        for pairs in (False, True):
-            times = []
-            for _ in range(3):
-                start = time.process_time()
-                judge_agreement(frame, pairs=pairs)
-                times.append(time.process_time() - start)
-            best.append(min(times))
-        print(f"| {answers:,} | {best[0]:.2f} | {best[1]:.2f} |")
+        frame, times = marks(answers), []
+        for _ in range(3):
+            start = time.process_time()
+            judge_agreement(frame)
+            times.append(time.process_time() - start)
+        print(f"| {answers:,} | {min(times):.2f} |")

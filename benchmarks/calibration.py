@@ -21,7 +21,7 @@ import pandas as pd
 import scipy.stats
 
 from socjudge.stats import gate_confidence
-from socjudge.stats.agreement import icc_agreement, krippendorff_alpha
+from socjudge.stats.agreement import krippendorff_alpha
 from socjudge.stats.basics import (
     detectable_difference,
     difference_interval,
@@ -172,14 +172,12 @@ def agreement(rng: np.random.Generator, scale: float) -> Iterator[Row]:
         ratings = np.column_stack([judge(rng, large, shift).mean(axis=1) for shift in shifts])
         worth = draw_answers(rng, int(700 * scale), N, 1.3)
         drawn = np.stack([judge(rng, worth, shift).mean(axis=2) for shift in shifts], axis=2)
-        for what, statistic in (("Krippendorff alpha", krippendorff_alpha), ("ICC(A,1)", icc_agreement)):
-            truth = statistic(ratings)
-            hits = []
-            for x in drawn:
-                left_out = [statistic(np.delete(x, i, axis=0)) for i in range(N)]
-                interval = jackknife_interval(statistic(x), left_out, scale="agreement", raters=k)
-                hits.append(covered(interval, truth))
-            yield coverage(f"{what}, jackknife", f"{k} judges, true {truth:.2f}", hits)
+        truth, hits = krippendorff_alpha(ratings), []
+        for x in drawn:
+            left_out = [krippendorff_alpha(np.delete(x, i, axis=0)) for i in range(N)]
+            interval = jackknife_interval(krippendorff_alpha(x), left_out, scale="agreement", raters=k)
+            hits.append(covered(interval, truth))
+        yield coverage("Krippendorff alpha, jackknife", f"{k} judges, true {truth:.2f}", hits)
 
 
 def bridge(rng: np.random.Generator, scale: float) -> Iterator[Row]:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy.stats  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 
 from ..base.messages import say, sentences
@@ -24,14 +22,11 @@ from .basics import (
     OVERALL,
     Floats,
     by_criterion,
-    difference_interval,
     in_order,
     jackknife_interval,
     low_high,
     need_columns,
-    pass_rate_interval,
     plain_floats,
-    rank_correlation,
     same_raters,
 )
 
@@ -59,23 +54,6 @@ def krippendorff_alpha(ratings: ArrayLike) -> float:
     return 1 - observed / expected if expected > _VARIES else math.nan
 
 
-def icc_agreement(ratings: ArrayLike) -> float:
-    """Compute ICC(A,1), the reliability of one rater's points. Higher points of one rater throughout count as error.
-    It is NaN with fewer than two rows (answers) or columns (raters), or if all ratings are equal."""
-    # McGraw and Wong (1996), Psychol. Methods 1, 30-46, table 4. ICC(2,1) is the same coefficient: Shrout and Fleiss
-    # (1979), Psychol. Bull. 86, 420-428.
-    x = np.asarray(ratings, dtype=float)
-    n, k = x.shape
-    if n < 2 or k < 2:
-        return math.nan
-    rows, columns, mean = x.mean(axis=1, keepdims=True), x.mean(axis=0, keepdims=True), x.mean()
-    between_rows = k * float(((rows - mean) ** 2).sum()) / (n - 1)
-    between_raters = n * float(((columns - mean) ** 2).sum()) / (k - 1)
-    error = float(((x - rows - columns + mean) ** 2).sum()) / ((n - 1) * (k - 1))
-    total = between_rows + (k - 1) * error + k / n * (between_raters - error)
-    return (between_rows - error) / total if total > _VARIES else math.nan
-
-
 def fleiss_kappa(labels: ArrayLike) -> float:
     """Compute Fleiss' kappa of the labels, with a row per answer and a column per rater; NaN if all are the same.
     Source: Fleiss (1971), Psychol. Bull. 76, 378-382."""
@@ -90,28 +68,16 @@ def fleiss_kappa(labels: ArrayLike) -> float:
     return (observed - chance) / (1 - chance)
 
 
-def cohen_kappa(first: ArrayLike, second: ArrayLike) -> float:
-    """Compute Cohen's kappa of two raters' labels; NaN if both give every answer the same label.
-    Source: Cohen (1960), Educ. Psychol. Meas. 20, 37-46."""
-    a, b = np.asarray(first), np.asarray(second)
-    kinds = np.union1d(a, b)
-    if len(kinds) < 2:
-        return math.nan
-    chance = sum(float((a == kind).mean() * (b == kind).mean()) for kind in kinds)
-    return (float((a == b).mean()) - chance) / (1 - chance)
-
-
 def judge_agreement(
     scores: pd.DataFrame,
     labels: pd.DataFrame | None = None,
     *,
     by: str = "judge_model",
-    pairs: bool = False,
 ) -> pd.DataFrame:
-    """Measure how far judges (and people) agree, all of them together or each two. The intervals are of 95 %.
+    """Measure how far judges (and people) agree, all of them together. The intervals are of 95 %.
 
-    There is one row per criterion, and one row (総合) for the mean over the criteria. With `pairs`, each pair of raters
-    has such rows.
+    There is one row per criterion, and one row (総合) for the mean over the criteria. For two of several judges, give
+    their rows alone.
 
     Parameters
     ----------
@@ -123,42 +89,21 @@ def judge_agreement(
         The column of `scores` that names the raters, such as judges; "rater" for people's scores. "again" compares the
         first and the second score that the same person gave an answer (`LabelPanel(repeats=5)`): no judge can agree
         with people better than they agree with themselves.
-    pairs
-        Whether to compare each two raters.
 
     Returns
     -------
     DataFrame
-        Of all raters together:
-
         - criterion
         - n_raters
         - n: answers that at least two raters scored
         - n_questions: the questions of these answers
-        - n_complete: answers that all raters scored; icc_a1 and all columns about verdicts use only these
+        - n_complete: answers that all raters scored; all columns about verdicts use only these
         - n_missing: number of missing scores
         - alpha, alpha_low, alpha_high: Krippendorff's alpha for interval data, and its interval
-        - icc_a1, icc_low, icc_high: ICC(A,1) and its interval
         - verdict_agreement: how often two raters give an answer the same verdict by the pass line, as a share
         - base_rate: share of the verdicts that are a pass
         - kappa: Fleiss' kappa of the verdicts
-        - method, note (in the language of the messages)
-
-        With `pairs`:
-
-        - first, second: the two raters; criterion
-        - n: answers that both scored; n_questions: the questions of these answers; n_missing: number of missing scores
-        - bias: the second rater's points minus the first rater's, mean over questions; bias_low, bias_high: its t
-          interval
-        - loa_low, loa_high: limits of agreement, bias ± t × sd × √(1 + 1/n); 95 % of further single differences lie
-          between them, also if there are few answers
-        - rank_agreement: Spearman's rank correlation over answers
-        - icc_a1
-        - verdict_agreement: share of answers with the same verdict by the pass line; agreement_low, agreement_high: its
-          Wilson interval, which is too narrow if a question has several answers
-        - base_rate_first, base_rate_second: share of answers that the first and the second rater pass
-        - kappa: Cohen's kappa of the verdicts
-        - method, note
+        - note (in the language of the messages)
 
     Raises
     ------
@@ -167,10 +112,8 @@ def judge_agreement(
 
     Notes
     -----
-    The intervals of alpha and icc_a1 come from leaving out one question at a time
-    (`socjudge.stats.basics.jackknife_interval`). Sources of the coefficients: `krippendorff_alpha`, `icc_agreement`,
-    `fleiss_kappa` and `cohen_kappa` in `socjudge.stats.agreement`; of the limits of agreement: Bland and Altman (1986),
-    Lancet 327, 307-310.
+    The interval of alpha comes from leaving out one question at a time (`socjudge.stats.basics.jackknife_interval`).
+    Sources of the coefficients: `krippendorff_alpha` and `fleiss_kappa` in `socjudge.stats.agreement`.
 
     Examples
     --------
@@ -182,59 +125,22 @@ def judge_agreement(
       criterion  n  alpha  verdict_agreement
     0       安全性  4   0.98                1.0
     1        総合  4   0.98                1.0
-    >>> sj.judge_agreement(pd.concat(two), pairs=True)[["first", "second", "criterion", "n", "bias"]]
-      first second criterion  n  bias
-    0     A      B       安全性  4   0.0
-    1     A      B        総合  4   0.0
     """
     ratings = _ratings(scores, labels, by)
     lines, own = rater_lines(scores, by), frame_rule(scores).line
-    parts = {name: ratings[ratings["criterion"] == name] for name in in_order(ratings["criterion"])}
-    if pairs:
-        rows = _pair_rows(parts, list(ratings["rater"].cat.categories), lines, own)
-    else:  # people are taken by the latest run's line
-        lines = dict.fromkeys(ratings["rater"].cat.categories, own) | lines
-        rows = [{"criterion": name, **_group_row(part, lines)} for name, part in parts.items()]
+    # people are taken by the latest run's line
+    lines = dict.fromkeys(ratings["rater"].cat.categories, own) | lines
+    rows = [
+        {"criterion": name, **_row(ratings[ratings["criterion"] == name], lines)}
+        for name in in_order(ratings["criterion"])
+    ]
     return by_criterion(pd.DataFrame(rows), ratings["criterion"].cat.categories)
-
-
-def _pair_rows(
-    parts: Mapping[str, pd.DataFrame], raters: list[Any], lines: Mapping[Any, float], line: float
-) -> list[dict[str, Any]]:
-    tables = {name: _table(part, raters) for name, part in parts.items()}
-    unread = {name: part.groupby("rater", observed=False)["missing"].sum() for name, part in parts.items()}
-    rows = []
-    for pair in combinations(range(len(raters)), 2):
-        first, second = (raters[number] for number in pair)
-        judges = [lines[name] for name in (first, second) if name in lines] or [line]
-        own = lines.get(first, judges[-1]), lines.get(second, judges[0])
-        for criterion, (table, question) in tables.items():
-            both, asked = _chosen(np.isfinite(table[:, pair]).all(axis=1), table[:, pair], question)
-            if len(both):
-                missing = int(unread[criterion].iloc[list(pair)].sum())
-                found = pair_row(both, asked, missing, own)
-                rows.append({"first": first, "second": second, "criterion": criterion, **found})
-    if not rows:
-        count = int(sum(missing.sum() for name, missing in unread.items() if name != OVERALL))
-        raise ConfigError(
-            "judge_agreement: there is no answer of which two of the {raters} raters have scores that could be read "
-            "({count} could not); see status and error in the log for the reason, and judge again",
-            raters=len(raters),
-            count=count,
-        )
-    return rows
 
 
 def rater_lines(scores: pd.DataFrame, by: str) -> dict[Any, float]:
     """Return {value of `by`: pass line}: the verdicts of each judge are by its own line. People have none, and are taken by
     that of the judge beside them."""
     return {value: frame_rule(scores[scores[by] == value]).line for value in scores[by].dropna().unique()}
-
-
-def loa_reach(n: int) -> float:
-    """Return how many sds of n differences the limits of agreement lie from the mean difference, so that 95 % of further
-    differences lie between them, however few there are: Student's t for one more difference."""
-    return float(scipy.stats.t.ppf(0.975, n - 1)) * math.sqrt(1 + 1 / n) if n > 1 else math.nan
 
 
 def _ratings(scores: pd.DataFrame, labels: pd.DataFrame | None, by: str) -> pd.DataFrame:
@@ -316,11 +222,6 @@ def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
     return table, question
 
 
-def _chosen(rows: ArrayLike, table: Floats, question: Whole) -> tuple[Floats, Whole]:
-    kept = np.asarray(rows)  # their questions are numbered anew from 0
-    return table[kept], pd.factorize(question[kept])[0]
-
-
 def without_each(statistic: Callable[[Floats], float], table: Floats, question: Whole) -> Floats:
     """Return the statistic of the table's rows with each question left out in turn, or each of BLOCKS blocks of questions.
     `question` has the number of each row's question, from 0."""
@@ -328,14 +229,14 @@ def without_each(statistic: Callable[[Floats], float], table: Floats, question: 
     return np.array([statistic(table[block != one]) for one in range(int(block.max(initial=-1)) + 1)])
 
 
-def _group_row(part: pd.DataFrame, lines: Mapping[Any, float]) -> dict[str, Any]:
+def _row(part: pd.DataFrame, lines: Mapping[Any, float]) -> dict[str, Any]:
     raters = list(part["rater"].unique())
     table, question = _table(part, raters)
-    table, question = _chosen(np.isfinite(table).sum(axis=1) >= 2, table, question)
-    full, asked = _chosen(np.isfinite(table).all(axis=1), table, question)
+    kept = np.isfinite(table).sum(axis=1) >= 2  # their questions are numbered anew from 0
+    table, question = table[kept], pd.factorize(question[kept])[0]
+    full = table[np.isfinite(table).all(axis=1)]
     k = table.shape[1]
-    alpha, icc = krippendorff_alpha(table), icc_agreement(full)
-    interval = partial(jackknife_interval, scale="agreement", raters=k)
+    alpha, left_out = krippendorff_alpha(table), without_each(krippendorff_alpha, table, question)
     passed = reaches(full, np.array([lines[rater] for rater in raters]))
     pairs = [float((passed[:, i] == passed[:, j]).mean()) for i, j in combinations(range(k), 2)] if len(full) else []
     row: dict[str, Any] = {
@@ -345,46 +246,15 @@ def _group_row(part: pd.DataFrame, lines: Mapping[Any, float]) -> dict[str, Any]
         "n_complete": len(full),
         "n_missing": int(part["missing"].sum()),
         "alpha": alpha,
-        **low_high("alpha", interval(alpha, without_each(krippendorff_alpha, table, question))),
-        "icc_a1": icc,
-        **low_high("icc", interval(icc, without_each(icc_agreement, full, asked))),
+        **low_high("alpha", jackknife_interval(alpha, left_out, scale="agreement", raters=k)),
         "verdict_agreement": float(np.mean(pairs)) if pairs else math.nan,
         "base_rate": float(passed.mean()) if len(full) else math.nan,
         "kappa": fleiss_kappa(passed) if len(full) else math.nan,
-        "method": "Krippendorff alpha (interval), ICC(A,1), 95% jackknife over questions; Fleiss kappa at each judge's pass line",
     }
-    return {**row, "note": _verdict_note(row["n_questions"], row["kappa"], row["base_rate"], row["n_missing"])}
+    return {**row, "note": verdict_note(row["n_questions"], row["kappa"], row["base_rate"], row["n_missing"])}
 
 
-def pair_row(table: Floats, question: Whole, missing: int, lines: tuple[float, float]) -> dict[str, Any]:
-    n, (a, b) = len(table), table.T
-    by_question = np.bincount(question, b - a) / np.bincount(question)
-    bias = float(by_question.mean())
-    spread = loa_reach(n) * float((b - a).std(ddof=1)) if n > 1 else math.nan
-    passes_a, passes_b = reaches(a, lines[0]), reaches(b, lines[1])
-    same = int((passes_a == passes_b).sum())
-    kappa = cohen_kappa(passes_a, passes_b)
-    rates = [float(x.mean()) for x in (passes_a, passes_b)]
-    return {
-        "n": n,
-        "n_questions": len(by_question),
-        "n_missing": missing,
-        "bias": bias,
-        **low_high("bias", difference_interval(by_question)),
-        **low_high("loa", (bias - spread, bias + spread)),
-        "rank_agreement": rank_correlation(a, b),
-        "icc_a1": icc_agreement(table),
-        "verdict_agreement": same / n,
-        **low_high("agreement", pass_rate_interval(same, n)),
-        "base_rate_first": rates[0],
-        "base_rate_second": rates[1],
-        "kappa": kappa,
-        "method": "Bland-Altman (t); Spearman; ICC(A,1); Cohen kappa at each judge's pass line",
-        "note": _verdict_note(len(by_question), kappa, float(np.mean(rates)), missing),
-    }
-
-
-def _verdict_note(questions: int, kappa: float, base_rate: float, missing: int) -> str:
+def verdict_note(questions: int, kappa: float, base_rate: float, missing: int) -> str:
     doubt = ""
     if math.isnan(kappa) and not math.isnan(base_rate):
         doubt = say("Everybody gave all answers the same verdict, so κ is not defined.")

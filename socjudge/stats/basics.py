@@ -30,7 +30,6 @@ OVERALL = "総合"  # name of the row for the mean over all criteria
 FEWEST = 10  # questions; fewer have no interval, but their lowest and highest value
 MIN_QUESTIONS = 8  # common or labelled questions; with fewer, neither a judge nor a bridge is measured
 ENUMERATED = 16  # up to this many questions, all sign patterns are tried: 2 ** 15 = 32,768 of them
-_HALL = "skewness-adjusted t interval (Hall 1992, skewness of a beta with the same mean and sd)"
 RARE, DISASTER = 0.1, 10.0  # one question in ten with 10 points: what an interval of a mean may not know of
 FAR_BELOW = 40.0  # points below the median: a disaster among good answers
 MANY = 60  # questions; so many show nearly always what one in ten is like
@@ -338,7 +337,7 @@ def summarise_scores(scores: pd.DataFrame, by: str | Sequence[str] = "criterion"
         - sd: of the means of the questions
         - ci_low, ci_high: 95 % interval, 0–100; missing below ten questions, as the note says
         - lowest, highest: of the means of the questions
-        - method, note (in the language of the messages)
+        - note (in the language of the messages)
 
     Notes
     -----
@@ -379,11 +378,10 @@ def summarise_scores(scores: pd.DataFrame, by: str | Sequence[str] = "criterion"
                 **low_high("ci", interval),
                 "lowest": float(x.min()) if len(x) else math.nan,
                 "highest": float(x.max()) if len(x) else math.nan,
-                "method": f"mean over questions, 95% {_HALL}",
                 "note": _summary_note(x, int(count["sum"]), interval[0]),
             }
         )
-    figures = ["n", "n_scores", "n_missing", "mean", "sd", "ci_low", "ci_high", "lowest", "highest", "method", "note"]
+    figures = ["n", "n_scores", "n_missing", "mean", "sd", "ci_low", "ci_high", "lowest", "highest", "note"]
     frame = pd.DataFrame(rows, columns=[*columns, *figures])
     return frame.astype({name: scores[name].dtype for name in columns})
 

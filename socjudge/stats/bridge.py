@@ -26,8 +26,6 @@ from .basics import (
 )
 from .comparison import pair_scores
 
-_METHOD = "linear equating of the same answers (ratio of sds); 95% jackknife over questions"
-
 
 def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_model") -> pd.DataFrame:
     """Compute the lines that convert the old judge's points to the new judge's points.
@@ -58,7 +56,7 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
         - correlation: of the two judges' scores
         - verdict_changes: answers to which the two judges give different verdicts if both use the old pass line
         - verdict_changes_bridged: answers to which they give different verdicts if the new judge uses pass_line
-        - method, note (in the language of the messages)
+        - note (in the language of the messages)
 
     Raises
     ------
@@ -152,6 +150,5 @@ def _bridge_row(part: pd.DataFrame, criterion: str, at: float) -> dict[str, Any]
         "correlation": correlation(x, y),
         "verdict_changes": changes,
         "verdict_changes_bridged": bridged,
-        "method": _METHOD,
         "note": sentences(say("Questions: {n}.", n=len(shifts)), doubt, unread),
     }

@@ -15,7 +15,6 @@ from ..errors import ConfigError
 from .agreement import rater_lines
 from .basics import (
     ANSWER,
-    ENUMERATED,
     FEWEST,
     OVERALL,
     by_criterion,
@@ -159,7 +158,7 @@ def compare_judges(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_mode
         - flips_unseen: number of questions that may be among them, because a judge's score is missing
         - conclusion: the result in one or more sentences; that of 総合 is the one that `compare_runs`, the panels, the
           report and `socjudge compare` show
-        - method, note (what limits the result); both texts are in the language of the messages
+        - note (what limits the result); both texts are in the language of the messages
 
     Raises
     ------
@@ -230,15 +229,9 @@ def compare_groups(scores: pd.DataFrame, baseline: Any, by: str, *, same_answers
     frame["conclusion"] = [
         row["conclusion"] if row["criterion"] == OVERALL else criterion_conclusion(row) for row in done
     ]
-    frame["method"] = [_method(row["n"]) for row in done]
     frame["note"] = [_note(row, lines[row[by]], len(others)) for row in done]
     shown = frame.drop(columns=[name for name in frame.columns if str(name).startswith("_")])
     return by_criterion(shown, [*in_order(scores["criterion"]), OVERALL])
-
-
-def _method(n: int) -> str:
-    test = "all sign flips" if n <= ENUMERATED else "9,999 random sign flips"
-    return f"paired by question; {LEVEL:.0%} t interval with continuity correction; {test}; Holm"
 
 
 def _names(told: Mapping[Any, Mapping[str, str]], by: str, first: Any, second: Any) -> tuple[str, str]:
@@ -348,7 +341,7 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
         - direction: "合格→不合格" or "不合格→合格"; empty if nobody can see it, and the means are then missing
         - n: answers
         - baseline_pass_threshold, pass_threshold: the pass lines of the baseline judge and of the other judge
-        - method, note (in the language of the messages)
+        - note (in the language of the messages)
 
     Raises
     ------
@@ -395,7 +388,6 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
                     "n": int(answers.get(question, 0)),
                     "baseline_pass_threshold": was_line,
                     "pass_threshold": line,
-                    "method": f"mean over criteria and repeats against {line:g}",
                     "note": say("The nearer of the two lies {points:.1f} points from the pass line.", points=margin)
                     if is_seen
                     else say("A score is missing, so nobody can see whether the verdict differs."),
@@ -403,6 +395,6 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
             )
     names = [by, "baseline", "question_id", *(["category"] if category is not None else [])]
     names += ["baseline_mean", "mean", "difference", "direction", "n", "baseline_pass_threshold", "pass_threshold"]
-    names += ["method", "note"]
+    names.append("note")
     frame = pd.DataFrame(rows, columns=names)
     return frame if rows else frame.astype({"baseline_mean": float, "mean": float, "difference": float})

@@ -181,7 +181,7 @@ def corrected_means(scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "ju
         - correlation: of people's scores and the judge's scores over the labelled questions
         - weight: of the judge's scores; 0 if the labels alone are used
         - uses_judge: whether the weight is not 0
-        - method, note (in the language of the messages)
+        - note (in the language of the messages)
 
     Raises
     ------
@@ -243,7 +243,7 @@ def corrected_pass_rate(scores: pd.DataFrame, labels: pd.DataFrame, *, by: str =
         - weight: people's pass rate of the answers that the judge passes minus that of the answers that it fails; 0 if
           the labels alone are used
         - uses_judge: whether the weight is not 0
-        - method, note (in the language of the messages)
+        - note (in the language of the messages)
 
     Raises
     ------
@@ -273,10 +273,6 @@ def corrected_pass_rate(scores: pd.DataFrame, labels: pd.DataFrame, *, by: str =
 
 
 _WHO = {"mean": "corrected_means", "rate": "corrected_pass_rate"}
-_METHODS = {
-    "mean": "regression estimate, cross-fitted variance, t with n - 2, skewness-adjusted",
-    "rate": "rates within the judge's verdicts, Jeffreys or likelihood intervals joined (MOVER)",
-}
 
 
 def _corrected(scores: pd.DataFrame, labels: pd.DataFrame, by: str, of: str, estimate: Any) -> pd.DataFrame:
@@ -302,7 +298,6 @@ def _corrected(scores: pd.DataFrame, labels: pd.DataFrame, by: str, of: str, est
                     "correlation": found.correlation,
                     "weight": found.weight,
                     "uses_judge": found.weight != 0,
-                    "method": f"95%: {_METHODS[of] if found.weight else 'labels alone'}",
                     "note": sentences(_note(found, len(y), len(everything)), doubt, side.unused),
                 }
             )

@@ -23,7 +23,6 @@ DRAWS = 20_000
 # happen to be equal gave a wrong verdict in up to 17 % of our simulations
 LEAST_FREEDOM = 3
 PIVOTAL = 0.05  # a question decides if it changes the verdict in at least this share of re-runs
-_METHOD = "normal noise, question means shrunk to their mean (empirical Bayes), 20,000 draws; Wilson interval"
 
 
 def gate_confidence(results: pd.DataFrame, *, noise: float | None = None) -> pd.DataFrame:
@@ -60,7 +59,7 @@ def gate_confidence(results: pd.DataFrame, *, noise: float | None = None) -> pd.
           each missing score; 判定保留 (undecided) in all other cases
         - deciding_questions: ids of the questions that decide the verdict, as text, the most decisive first: those that
           may pass or fail if the run is repeated (each with a probability of at least 0.05), and then change its verdict
-        - method, note (in the language of the messages)
+        - note (in the language of the messages)
 
     Notes
     -----
@@ -212,7 +211,6 @@ def _gate_row(part: pd.DataFrame, noise: float | None, who: str) -> dict[str, An
         "p_true": p_true,
         "verdict": verdict,
         "deciding_questions": deciding,
-        "method": f"{_METHOD}; noise: {source}",
     }
     return {**row, "note": _gate_note(row, source, unscored, undecided)}
 
@@ -278,4 +276,4 @@ def _deciding(questions: pd.Index, again: Floats, rule: PassRule) -> list[Any]:
     pivotal, chance = (turned != _gate(again, rule)[:, None]).mean(axis=0), _share(passes)
     decides = (chance >= 1 - LEVEL) & (chance <= LEVEL) & (pivotal >= PIVOTAL)
     weight = pd.Series(pivotal * chance * (1 - chance), questions)
-    return weight[decides].sort_values(ascending=False, kind="stable").index.tolist()
+    return list(weight[decides].sort_values(ascending=False, kind="stable").index)

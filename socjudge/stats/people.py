@@ -7,20 +7,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy.stats  # type: ignore[import-untyped]
+from numpy.typing import ArrayLike
 
 from ..base.messages import say, sentences
 from ..base.pass_rule import reaches
 from ..errors import ConfigError
-from .agreement import krippendorff_alpha, pair_row, rater_lines
+from .agreement import rater_lines, verdict_note
 from .basics import (
     ANSWER,
     OVERALL,
     by_criterion,
+    difference_interval,
     in_order,
     low_high,
     need_columns,
     pass_rate_interval,
     plain_floats,
+    rank_correlation,
     same_raters,
 )
 
@@ -117,9 +121,9 @@ def judge_vs_people(
           the judge judged without giving a score
         - n_raters: number of people
         - bias: the judge's points minus people's; bias_low, bias_high: its t interval over questions
-        - mae: mean distance of the judge's points from people's
-        - loa_low, loa_high: limits of agreement, as in `judge_agreement`
-        - rank_agreement: Spearman's rank correlation; alpha: Krippendorff's alpha; icc_a1: ICC(A,1)
+        - loa_low, loa_high: limits of agreement, bias ± t × sd × √(1 + 1/n); 95 % of further single differences lie
+          between them, also if there are few answers
+        - rank_agreement: Spearman's rank correlation over answers
         - true_pass, false_pass, false_fail, true_fail: number of answers that the judge passes rightly, passes wrongly,
           fails wrongly and fails rightly; people's verdict by the judge's pass line counts as right
         - tpr, tpr_low, tpr_high: of the answers that people pass, the share that the judge passes; Wilson interval
@@ -128,7 +132,7 @@ def judge_vs_people(
           everything; judge_rate: share that the judge passes
         - verdict_agreement, agreement_low, agreement_high: share of answers with the same verdict of both, and its
           Wilson interval; kappa: Cohen's kappa of the verdicts
-        - method, note (in the language of the messages)
+        - note (in the language of the messages)
 
     Raises
     ------
@@ -137,8 +141,8 @@ def judge_vs_people(
 
     Notes
     -----
-    Sources: Bland and Altman (1986), Lancet 327, 307-310; Wilson (1927), J. Am. Stat. Assoc. 22, 209-212; and those of
-    `judge_agreement`. Wilson's intervals treat answers as independent, so they are too narrow if a question has several
+    Sources: Bland and Altman (1986), Lancet 327, 307-310; Wilson (1927), J. Am. Stat. Assoc. 22, 209-212; Cohen (1960),
+    Educ. Psychol. Meas. 20, 37-46. Wilson's intervals treat answers as independent, so they are too narrow if a question has several
     answers.
 
     Examples
@@ -176,10 +180,27 @@ def judge_vs_people(
     return by_criterion(frame, [name for name in names if name in set(frame["criterion"])])
 
 
+def cohen_kappa(first: ArrayLike, second: ArrayLike) -> float:
+    """Compute Cohen's kappa of two raters' labels; NaN if both give every answer the same label."""
+    a, b = np.asarray(first), np.asarray(second)
+    kinds = np.union1d(a, b)
+    if len(kinds) < 2:
+        return math.nan
+    chance = sum(float((a == kind).mean() * (b == kind).mean()) for kind in kinds)
+    return (float((a == b).mean()) - chance) / (1 - chance)
+
+
+def loa_reach(n: int) -> float:
+    """Return how many sds of n differences the limits of agreement lie from the mean difference, so that 95 % of further
+    differences lie between them, however few there are: Student's t for one more difference."""
+    return float(scipy.stats.t.ppf(0.975, n - 1)) * math.sqrt(1 + 1 / n) if n > 1 else math.nan
+
+
 def _vs_row(people: pd.Series, judge: pd.Series, counts: dict[str, int], line: float) -> dict[str, Any]:
-    table, question = np.column_stack([people, judge]), pd.factorize(people.index.get_level_values(0))[0]
-    found = pair_row(table, question, counts["n_missing"], (line, line))
-    right, said = reaches(people, line), reaches(judge, line)
+    n, apart = len(people), judge - people
+    by_question = apart.groupby(level=0, sort=False).mean().to_numpy()
+    bias, spread = float(by_question.mean()), loa_reach(n) * float(apart.std(ddof=1))
+    right, said = (reaches(side, line).to_numpy() for side in (people, judge))
     cells = {
         "true_pass": int((right & said).sum()),
         "false_pass": int((~right & said).sum()),
@@ -193,24 +214,27 @@ def _vs_row(people: pd.Series, judge: pd.Series, counts: dict[str, int], line: f
     ):
         rates[name] = hits / total if total else math.nan
         rates |= low_high(name, pass_rate_interval(hits, total))
+    same, kappa, base_rate, judge_rate = int((right == said).sum()), cohen_kappa(right, said), right.mean(), said.mean()
     one_sided = ""
     if len(set(right)) == 1:
         one_sided = say(
             "People gave all answers the same verdict, so nobody can say how often the judge meets the other."
         )
+    note = verdict_note(len(by_question), kappa, float((base_rate + judge_rate) / 2), counts["n_missing"])
     return {
-        **{name: found[name] for name in ("n", "n_questions")},
+        "n": n,
+        "n_questions": len(by_question),
         **counts,
-        **{name: found[name] for name in ("bias", "bias_low", "bias_high")},
-        "mae": float(np.abs(table[:, 1] - table[:, 0]).mean()),
-        **{name: found[name] for name in ("loa_low", "loa_high", "rank_agreement")},
-        "alpha": krippendorff_alpha(table),
-        "icc_a1": found["icc_a1"],
+        "bias": bias,
+        **low_high("bias", difference_interval(by_question)),
+        **low_high("loa", (bias - spread, bias + spread)),
+        "rank_agreement": rank_correlation(people, judge),
         **cells,
         **rates,
-        "base_rate": found["base_rate_first"],
-        "judge_rate": found["base_rate_second"],
-        **{name: found[name] for name in ("verdict_agreement", "agreement_low", "agreement_high", "kappa")},
-        "method": f"{found['method']}; Krippendorff alpha (interval); Wilson",
-        "note": sentences(found["note"], one_sided),
+        "base_rate": float(base_rate),
+        "judge_rate": float(judge_rate),
+        "verdict_agreement": same / n,
+        **low_high("agreement", pass_rate_interval(same, n)),
+        "kappa": kappa,
+        "note": sentences(note, one_sided),
     }

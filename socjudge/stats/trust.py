@@ -77,7 +77,7 @@ def judge_trust(
         - verdict: 信頼できる (trusted) if it is shown that the bias is within ±10 points and that the correlation is above
           0.5; 信頼できない (not trusted) if it is shown that one of the two is not so; 条件つき (with conditions) if only
           the correlation is shown to be above 0.5 (use `corrected_means`); 分からない (unknown) in all other cases
-        - method, note (in the language of the messages)
+        - note (in the language of the messages)
 
     Raises
     ------
@@ -112,7 +112,6 @@ def judge_trust(
     who, line, rows = "judge_trust", frame_rule(scores).line, []
     if not 0 < alpha < 1:
         raise ConfigError("{who}: alpha is {alpha!r}, expected a share between 0 and 1", who=who, alpha=alpha)
-    method = f"two one-sided t tests (±{MARGIN:g}), Fisher z ({CORRELATION:g}), Holm over criteria at {alpha:g}"
     for judge in judges_of(scores, by, who):
         side = _enough(beside_people(scores, labels, judge, by=by, who=who), who)
         criteria, weights = [name for name in side.judge.columns if name != OVERALL], _weights(side, line)
@@ -122,7 +121,7 @@ def judge_trust(
             row = _row(one, float(p_holm), alpha)
             advice = sentences(_needed_told(row["more_low"], row["more_high"]), _only_good(side, criterion, one, line))
             note = sentences(row["note"], advice)
-            rows.append({by: judge, "criterion": criterion, **row, "method": method, "note": note, "advice": advice})
+            rows.append({by: judge, "criterion": criterion, **row, "note": note, "advice": advice})
     return pd.DataFrame(rows)
 
 

@@ -229,7 +229,7 @@ def public_frames(run: EvaluationRun, logs: Path) -> Iterator[pd.DataFrame]:
     scores = judges_frame(A=[40, 45, 60, 65, 72, 76, 80, 85, 90, 95], B=[35, 50, 50, 70, 75, 70, 85, 80, 95, 90])
     labels = scores[scores["judge_model"] == "A"].assign(rater="佐藤", score=lambda rows: rows["score"] - 5)
     yield from (sj.compare_judges(scores, baseline="A"), sj.verdict_flips(scores, baseline="A"))
-    yield from (sj.summarise_scores(scores), sj.judge_agreement(scores), sj.judge_agreement(scores, pairs=True))
+    yield from (sj.summarise_scores(scores), sj.judge_agreement(scores))
     stats = sj.stats
     for beside_people in (stats.corrected_means, stats.corrected_pass_rate, stats.judge_vs_people, stats.judge_trust):
         yield beside_people(scores, labels)
@@ -260,7 +260,7 @@ def test_every_column_of_a_public_frame_is_shown_with_a_japanese_head_and_its_na
         columns = [*frame.columns, *filter(None, frame.index.names)]
         columns = [name for name in columns if name not in run.rubric.criteria]
         heads = [head for head in heads_of(frame) if head not in run.rubric.criteria]
-        assert {head for head in heads if not re.search("[ぁ-ヿ一-龠]", head)} <= {"Judge", "ICC(A,1)", "α", "κ"}
+        assert {head for head in heads if not re.search("[ぁ-ヿ一-龠]", head)} <= {"Judge", "α", "κ"}
         assert len(set(heads)) == len(heads) == len(columns)
         page = sj.show_table(frame.head(1)).to_html()
         assert [name for name in columns if f'<span title="{name}">' not in page] == []

@@ -23,6 +23,7 @@ from socjudge import ConfigError, EvaluationRun, judge_agreement, load_run, load
 from socjudge.history import load_labels
 from socjudge.history.labels import Label, append_label, rater_name, read_rater
 from socjudge.panels.state.labelling import LabelSession
+from socjudge.stats import judge_vs_people
 from socjudge.stats.basics import same_raters
 
 SHA = "a" * 64
@@ -376,9 +377,9 @@ def test_people_and_judge_are_compared(tmp_path: Path) -> None:
     together = judge_agreement(scores, labels)
     assert set(together["n_raters"]) == {3}
     assert set(together["n_complete"]) == {3}
-    pairs = judge_agreement(scores, labels, pairs=True).set_index(["first", "second", "criterion"])["bias"]
-    assert pairs["unknown", "佐藤", "安全性"] == 10
-    assert pairs["unknown", "tanaka", "安全性"] == -20
+    for rater, bias in (("佐藤", -10), ("tanaka", 20)):
+        beside = judge_vs_people(scores, labels[labels["rater"] == rater]).set_index("criterion")["bias"]
+        assert beside["安全性"] == bias
 
 
 def test_a_person_with_a_judges_name_is_not_averaged_with_it(tmp_path: Path) -> None:

@@ -86,9 +86,7 @@ def test_answers_go_to_a_spreadsheet_and_come_back_as_labels(project: Path) -> N
     rows.assign(rater="佐藤", score=40).to_csv(project / "marks.csv", index=False, encoding="cp932", errors="replace")
     labels = sj.history.load_labels(project / "marks.csv")
     assert labels["score"].eq(40).all() and len(labels) == len(rows)
-    agreement = sj.judge_agreement(scores, labels, pairs=True)
-    compared = agreement.loc[agreement["second"] == "佐藤", "first"]
-    assert set(compared) == set(scores["judge_model"])
+    assert set(sj.stats.judge_vs_people(scores, labels)["judge_model"]) == set(scores["judge_model"])
 
 
 def test_a_text_that_a_spreadsheet_would_run_is_kept_from_it(project: Path) -> None:

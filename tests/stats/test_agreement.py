@@ -14,14 +14,10 @@ from hypothesis.extra.numpy import arrays
 from support.score_frames import framed, judged, judges_frame, one_criterion, six_judges
 
 from socjudge import ConfigError, judge_agreement, summarise_scores
-from socjudge.stats.agreement import (
-    cohen_kappa,
-    fleiss_kappa,
-    icc_agreement,
-    krippendorff_alpha,
-    loa_reach,
-)
+from socjudge.stats import judge_vs_people
+from socjudge.stats.agreement import fleiss_kappa, krippendorff_alpha
 from socjudge.stats.basics import OVERALL, jackknife_interval
+from socjudge.stats.people import cohen_kappa, loa_reach
 
 X = math.nan
 # Krippendorff (2011), Computing Krippendorff's Alpha-Reliability, section C: four observers, twelve units.
@@ -40,6 +36,12 @@ def overall(frame: pd.DataFrame) -> pd.Series:
     return frame[frame["criterion"] == OVERALL].iloc[0]
 
 
+def beside(scores: pd.DataFrame, judge: str, person: str) -> pd.Series:
+    """One judge beside another as if that were a person."""
+    labels = scores[scores["judge_model"] == person].assign(rater=person)
+    return overall(judge_vs_people(scores[scores["judge_model"] == judge], labels))
+
+
 # The coefficients
 
 
@@ -52,15 +54,6 @@ def test_alpha_of_real_judges_is_that_of_nltk() -> None:
     marks = six_judges().drop(columns="item")
     assert krippendorff_alpha(marks.dropna()) == pytest.approx(0.6249845942045646)
     assert krippendorff_alpha(marks) == pytest.approx(0.6258639168080633)
-
-
-def test_icc_of_shrout_and_fleiss() -> None:
-    assert icc_agreement(SHROUT) == pytest.approx(0.29, abs=5e-3)  # ICC(2,1) in their table 4
-
-
-def test_icc_of_real_judges_is_that_of_statsmodels_anova() -> None:
-    # statsmodels 0.15: mean squares of anova_lm(ols("value ~ C(item) + C(judge)")) in McGraw and Wong's formula.
-    assert icc_agreement(six_judges().drop(columns="item").dropna()) == pytest.approx(0.6318687951839381)
 
 
 def test_fleiss_kappa_of_a_published_table_and_of_statsmodels() -> None:
@@ -130,7 +123,7 @@ def test_accuracy_and_agreement_of_real_judges_are_those_that_llmbar_published()
             assert (found["n"], found["mean"]) == (total, pytest.approx(100 * hits / total))
         # 100 points where the first answer wins: the same verdict in both orders.
         first = (part[list(orders)] == 1) * 100.0
-        pair = overall(judge_agreement(one_criterion(first.assign(item=part["item"])), pairs=True))
+        pair = overall(judge_agreement(one_criterion(first.assign(item=part["item"]))))
         same, total = (int(x) for x in row["equal"].split("=")[0].split("/"))
         assert (pair["n"], pair["verdict_agreement"]) == (total, pytest.approx(same / total))
         checked += 1
@@ -145,21 +138,20 @@ def test_people_beside_a_judge_agree_as_sklearn_says() -> None:
     points = rows[names].replace({0: 50.0, 1: 100.0, 2: 0.0}).assign(item=rows["idx"])
     judge = one_criterion(points[["pandalm7b", "item"]])
     people = one_criterion(points.drop(columns="pandalm7b")).rename(columns={"judge_model": "rater"})
-    pairs = judge_agreement(judge, people, pairs=True).query("criterion == '総合'").set_index(["first", "second"])
-    assert len(pairs) == 6
     # sklearn 1.9: accuracy_score and cohen_kappa_score of the wins; scipy 1.17: spearmanr of the points.
     for raters, agreement, kappa in (
         (("pandalm7b", "annotator1"), 0.7164179104477612, 0.4161443204402997),
         (("pandalm7b", "annotator2"), 0.6965174129353234, 0.36841291917787056),
         (("annotator1", "annotator2"), 0.900497512437811, 0.7934011717545483),
     ):
-        row = pairs.loc[raters]
+        row = beside(one_criterion(points), *raters)
         assert (row["n"], row["verdict_agreement"], row["kappa"]) == (
             201,
             pytest.approx(agreement),
             pytest.approx(kappa),
         )
-    assert pairs.loc[("pandalm7b", "annotator1"), "rank_agreement"] == pytest.approx(0.41031625591318877)
+    first = beside(one_criterion(points), "pandalm7b", "annotator1")
+    assert first["rank_agreement"] == pytest.approx(0.41031625591318877)
     group = overall(judge_agreement(judge, people))
     assert (group["n_raters"], group["n_complete"]) == (4, 201)
     assert group["kappa"] == pytest.approx(0.5811641729862675)  # statsmodels 0.15: fleiss_kappa of the wins
@@ -171,19 +163,13 @@ def test_repeated_runs_of_a_real_judge_agree_as_published() -> None:
     assert (table[2] == table[3]).mean() == pytest.approx(0.967, abs=5e-4)
     assert fleiss_kappa(table.to_numpy(dtype=str)) == pytest.approx(0.9544534412955465)  # statsmodels 0.15
     points = ((table == "pass") * 100.0).rename(columns=str).reset_index()
-    pairs = (
-        judge_agreement(one_criterion(points, "id"), pairs=True)
-        .query("criterion == '総合'")
-        .set_index(["first", "second"])
-    )
-    assert pairs.loc[("2", "3"), "verdict_agreement"] == pytest.approx(0.967, abs=5e-4)
+    two = one_criterion(points, "id").query("judge_model in ('2', '3')")
+    assert overall(judge_agreement(two))["verdict_agreement"] == pytest.approx(0.967, abs=5e-4)
 
 
 def test_coefficients_without_anything_to_compare_are_missing() -> None:
     assert math.isnan(krippendorff_alpha([[50, X], [X, 70]]))
     assert math.isnan(krippendorff_alpha([[50, 50], [50, 50]]))
-    assert math.isnan(icc_agreement([[50, 60]]))
-    assert math.isnan(icc_agreement([[50, 50], [50, 50]]))
     assert math.isnan(cohen_kappa([True, True], [True, True]))
     assert math.isnan(fleiss_kappa([[1, 1], [1, 1]]))
 
@@ -191,11 +177,10 @@ def test_coefficients_without_anything_to_compare_are_missing() -> None:
 @pytest.mark.slow
 @given(ratings)
 def test_coefficients_do_not_depend_on_the_order_of_raters_or_the_zero_of_the_scale(x: np.ndarray) -> None:
-    for statistic in (krippendorff_alpha, icc_agreement):
-        value = statistic(x)
-        for other in (x[:, ::-1], x[::-1], x + 17, x * 3):
-            assert statistic(other) == pytest.approx(value, nan_ok=True, abs=1e-9)
-        assert not value > 1 + 1e-12
+    value = krippendorff_alpha(x)
+    for other in (x[:, ::-1], x[::-1], x + 17, x * 3):
+        assert krippendorff_alpha(other) == pytest.approx(value, nan_ok=True, abs=1e-9)
+    assert not value > 1 + 1e-12
     assert krippendorff_alpha(np.column_stack([x[:, 0]] * 3)) == pytest.approx(1 if np.ptp(x[:, 0]) else X, nan_ok=True)
 
 
@@ -220,8 +205,8 @@ def test_the_interval_leaves_out_one_question_at_a_time_or_a_block_of_many(monke
 
 
 def test_two_judges_on_paper() -> None:
-    row = overall(judge_agreement(judges_frame(a=[60, 70, 80, 90], b=[64, 68, 86, 96]), pairs=True))
-    assert (row["first"], row["second"], row["n"], row["n_questions"]) == ("a", "b", 4, 4)
+    row = beside(judges_frame(a=[60, 70, 80, 90], b=[64, 68, 86, 96]), "b", "a")
+    assert (row["n"], row["n_questions"]) == (4, 4)
     # Differences 4, -2, 6, 6: mean 3.5; squares around it 0.25 + 30.25 + 6.25 + 6.25 = 43, sd = √(43 / 3) = 3.786.
     assert row["bias"] == 3.5
     reach = 3.1824 * math.sqrt(1 + 1 / 4)  # t of three degrees of freedom, for one more difference
@@ -229,7 +214,7 @@ def test_two_judges_on_paper() -> None:
     # t of three degrees of freedom: 3.1824 x 3.786 / 2 = 6.024; half a step of 2 / 4 more: 6.274.
     assert (row["bias_low"], row["bias_high"]) == pytest.approx((3.5 - 6.274, 3.5 + 6.274), abs=1e-3)
     # Passed: a no yes yes yes, b no no yes yes: agreement 3/4, chance 3/8 + 1/8, kappa (3/4 - 1/2) / (1/2).
-    assert (row["verdict_agreement"], row["base_rate_first"], row["base_rate_second"]) == (0.75, 0.75, 0.5)
+    assert (row["verdict_agreement"], row["base_rate"], row["judge_rate"]) == (0.75, 0.75, 0.5)
     assert row["kappa"] == pytest.approx(0.5)
     assert (row["agreement_low"], row["agreement_high"]) == pytest.approx((0.3006, 0.9544), abs=1e-4)
     assert row["rank_agreement"] == pytest.approx(1)
@@ -240,7 +225,7 @@ def test_the_limits_of_agreement_of_bland_and_altman() -> None:
     # sd 38.8, limits mean ± 2 sd = -79.7 and 75.5 with the other sign.
     large = [494, 395, 516, 434, 476, 557, 413, 442, 650, 433, 417, 656, 267, 478, 178, 423, 427]
     mini = [512, 430, 520, 428, 500, 600, 364, 380, 658, 445, 432, 626, 260, 477, 259, 350, 451]
-    row = overall(judge_agreement(judges_frame(a=[x / 10 for x in large], b=[x / 10 for x in mini]), pairs=True))
+    row = beside(judges_frame(a=[x / 10 for x in large], b=[x / 10 for x in mini]), "b", "a")
     assert row["bias"] == pytest.approx(0.21, abs=5e-3)
     assert (row["loa_high"] - row["bias"]) / loa_reach(17) == pytest.approx(3.88, abs=5e-3)
     assert loa_reach(10**6) == pytest.approx(1.96, abs=1e-4)
@@ -250,7 +235,6 @@ def test_all_judges_at_once_on_paper() -> None:
     scores = judges_frame(**{name: column for name, column in zip("abcd", np.array(SHROUT).T * 10, strict=True)})
     row = overall(judge_agreement(scores))
     assert (row["n_raters"], row["n"], row["n_questions"], row["n_complete"]) == (4, 6, 6, 6)
-    assert row["icc_a1"] == pytest.approx(0.2898, abs=1e-4)
     assert row["alpha"] == pytest.approx(krippendorff_alpha(SHROUT))
     # Marks of 70 and more pass: a y n y y y n, b n n n n n n, c n n n n n n, d y n y n y y.
     # Agreements: ab 2, ac 2, ad 4, bc 6, bd 2, cd 2 of 6.
@@ -266,9 +250,7 @@ def test_real_judges_in_the_tables() -> None:
     row = overall(judge_agreement(scores))
     assert (row["n"], row["n_complete"], row["n_missing"]) == (118, 117, 1)
     assert row["alpha"] == pytest.approx(0.6258639168080633)
-    assert row["icc_a1"] == pytest.approx(0.6318687951839381)
-    pairs = judge_agreement(scores, pairs=True)
-    pair = overall(pairs[(pairs["first"] == "gpt-4.1-2025-04-14") & (pairs["second"] == "gpt-5.1-2025-11-13")])
+    pair = beside(scores, "gpt-5.1-2025-11-13", "gpt-4.1-2025-04-14")
     assert pair["n"] == 118
     # sklearn 1.9, on the 117 answers that all six judges scored, gives 0.640; one more answer moves it a little.
     assert pair["kappa"] == pytest.approx(0.64, abs=0.01)
@@ -277,11 +259,10 @@ def test_real_judges_in_the_tables() -> None:
 def test_people_are_raters_too_and_repeats_are_averaged() -> None:
     scores = framed(judged("j", 1, 70), judged("j", 1, 80, judge_repeat=1), judged("j", 2, 50), judged("j", 3, None))
     people = framed(judged("", 1, 85), judged("", 2, 40), judged("", 3, 60)).assign(rater="田中")
-    row = overall(
-        judge_agreement(scores, people[["rater", "question_id", "answer_sha256", "criterion", "score"]], pairs=True)
-    )
-    assert (row["first"], row["second"], row["n"], row["n_missing"]) == ("j", "田中", 2, 6)
-    assert row["bias"] == 0  # 85 - 75 and 40 - 50
+    labels = people[["rater", "question_id", "answer_sha256", "criterion", "score"]]
+    row = overall(judge_agreement(scores, labels))
+    assert (row["n_raters"], row["n"], row["n_missing"]) == (2, 2, 6)
+    assert overall(judge_vs_people(scores, labels))["bias"] == 0  # 75 - 85 and 50 - 40
     with pytest.raises(ConfigError, match="judge_agreement, labels: the frame has no column 'rater'"):
         judge_agreement(scores, people.drop(columns="rater"))
 
@@ -299,7 +280,7 @@ def test_several_answers_of_a_question_are_left_out_together_for_the_interval() 
     )
     one, two = overall(judge_agreement(once)), overall(judge_agreement(twice))
     assert (one["n"], two["n"], two["n_questions"]) == (5, 10, 5)
-    assert two["icc_high"] - two["icc_low"] == pytest.approx(one["icc_high"] - one["icc_low"], rel=0.25)
+    assert two["alpha_high"] - two["alpha_low"] == pytest.approx(one["alpha_high"] - one["alpha_low"], rel=0.25)
 
 
 @pytest.mark.usefixtures("in_japanese")
@@ -312,8 +293,6 @@ def test_kappa_is_missing_where_all_pass_and_the_note_says_why() -> None:
 
 def test_marks_that_cannot_be_read_are_told_and_no_raw_error() -> None:
     unread = one_criterion(pd.DataFrame({"item": [1, 2], "A": [80.0, 90.0], "B": [X, X]}))
-    with pytest.raises(ConfigError, match="two of the 2 raters have scores that could be read"):
-        judge_agreement(unread, pairs=True)
     assert list(judge_agreement(unread)["n"]) == [0, 0]
     with pytest.raises(ConfigError, match="there are no scores"):
         judge_agreement(unread.iloc[:0])
@@ -323,7 +302,7 @@ def test_raters_without_a_common_answer_are_refused() -> None:
     with pytest.raises(ConfigError, match="there is one rater, judge_model 'a'"):
         judge_agreement(judges_frame(a=[80, 90]))
     with pytest.raises(ConfigError, match="no answer was rated by two of the 2 raters; use rejudge"):
-        judge_agreement(framed(judged("a", 1, 80), judged("b", 2, 80)), pairs=True)
+        judge_agreement(framed(judged("a", 1, 80), judged("b", 2, 80)))
 
 
 def test_limits_of_agreement_hold_for_the_next_difference_however_few_there_are() -> None:
@@ -339,6 +318,5 @@ def test_limits_of_agreement_hold_for_the_next_difference_however_few_there_are(
 def test_each_judges_verdicts_are_by_its_own_line() -> None:
     frame = judges_frame(a=[75] * 9 + [60], b=[75] * 9 + [60])
     frame = frame.assign(pass_threshold=frame["judge_model"].map({"a": 70.0, "b": 90.0}).astype(float))
-    for found in (overall(judge_agreement(frame, pairs=True)), overall(judge_agreement(frame))):
-        assert found["verdict_agreement"] == pytest.approx(0.1) and "Everybody" not in found["note"]
-    assert overall(judge_agreement(frame, pairs=True))[["base_rate_first", "base_rate_second"]].tolist() == [0.9, 0]
+    found = overall(judge_agreement(frame))
+    assert found["verdict_agreement"] == pytest.approx(0.1) and "Everybody" not in found["note"]

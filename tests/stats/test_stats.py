@@ -21,6 +21,7 @@ from socjudge import ConfigError, compare_judges, judge_agreement, summarise_sco
 from socjudge.stats import (
     bridge_judges,
     gate_confidence,
+    judge_vs_people,
 )
 from socjudge.stats.basics import (
     beta_skewness,
@@ -381,10 +382,7 @@ STATISTICS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "compare_judges": lambda scores: compare_judges(scores, baseline="old"),
     "verdict_flips": lambda scores: verdict_flips(scores, baseline="old"),
     "judge_agreement": judge_agreement,
-    "pairs": lambda scores: judge_agreement(scores, pairs=True),
-    "people": lambda scores: judge_agreement(
-        scores, scores.assign(rater="田中").query("judge_model == 'new'"), pairs=True
-    ),
+    "people": lambda scores: judge_vs_people(scores, scores.assign(rater="田中").query("judge_model == 'new'")),
     "gate_confidence": lambda scores: gate_confidence(results_of(scores)),
     "bridge_judges": lambda scores: bridge_judges(scores, old="old", new="new"),
 }
@@ -446,11 +444,10 @@ def test_ids_of_questions_may_be_texts_or_numbers_and_texts(name: str, mixed: bo
 
 
 @pytest.mark.parametrize("name", STATISTICS)
-def test_every_row_carries_n_a_method_and_a_note_and_the_frame_is_left_alone(name: str) -> None:
+def test_every_row_carries_n_and_a_note_and_the_frame_is_left_alone(name: str) -> None:
     found, scores = usual(name)
     assert len(found) > 0
     assert found["n"].notna().all()
-    assert (found["method"].str.len() > 5).all()
     assert (found["note"].str.len() > 3).all()
     pd.testing.assert_frame_equal(scores, repeated("old", "new"))
 
