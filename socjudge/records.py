@@ -7,7 +7,6 @@ report of a run. A method that needs a higher layer imports it when it is called
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -97,10 +96,6 @@ class Rubric:
                     most=most,
                 )
 
-    def needed(self, total: int) -> int:
-        """Return how many of `total` questions must pass."""
-        return math.ceil(self.pass_rate * total - 1e-9)  # because 0.7 × 10 is not exactly 7 in binary
-
 
 @dataclass(frozen=True)
 class EvalQuestion:
@@ -135,8 +130,8 @@ class _Shown:
         return PAGES[type(self)](self)
 
 
-@dataclass(frozen=True, repr=False)
-class Passage(_Shown):
+@dataclass(frozen=True)
+class Passage:
     """Hold one piece of a runbook."""
 
     text: str
@@ -151,7 +146,7 @@ class Passage(_Shown):
 
 
 @dataclass(frozen=True)
-class Usage(_Shown):
+class Usage:
     """Hold the number of calls to models, their tokens and their cost."""
 
     calls: int = 0
@@ -337,105 +332,90 @@ class RunSummary:
 
 
 def _condition(
-    name: str, group: str, *, column: str = "", decides: bool = True, moves_scores: bool = False
-) -> dict[str, Any]:
-    """Return the metadata of a field that is a condition of a run (`base.conditions.Condition`).
+    default: Any, name: str, group: str, *, column: str = "", decides: bool = True, moves_scores: bool = False
+) -> Any:
+    """Return a field that is a condition of a run (`base.conditions.Condition`).
     decides: whether it is part of the run's identity, because answers or scores depend on it."""
-    return {"condition": (name, group, column, moves_scores), "decides": decides}
+    condition = (name, group, column, moves_scores)
+    return field(default=default, metadata={"condition": condition, "decides": decides})
 
 
-_DECIDES = {"decides": True}  # a part of the identity that nobody compares: another field says the same in words
+def _decides() -> Any:
+    """Return a field that is part of the identity and that nobody compares, because another one says the same in words."""
+    return field(default="", metadata={"decides": True})
 
 
-@dataclass(frozen=True, repr=False)
-class RunInfo(_Shown):
+@dataclass(frozen=True)
+class RunInfo:
     """Describe how a run was made. The log has this record as its block `run`. Times are ISO 8601 with a time zone.
     Hashes are SHA-256 in hex."""
 
     run_id: str
     started_at: str
     finished_at: str = ""
-    judge_model: str = field(  # the model that was asked for
-        default=UNKNOWN, metadata=_condition("judge", "judge", moves_scores=True)
-    )
-    judge_model_resolved: str = field(  # the model that answered
-        default=UNKNOWN, metadata=_condition("judge that answered", "judge", moves_scores=True, decides=False)
-    )
-    judge_service: str = field(  # the address of the service that runs the model; empty for the embedded default
-        default="", metadata=_condition("service of the judge", "judge", moves_scores=True)
-    )
+    # the model that was asked for, and the one that answered
+    judge_model: str = _condition(UNKNOWN, "judge", "judge", moves_scores=True)
+    judge_model_resolved: str = _condition(UNKNOWN, "judge that answered", "judge", moves_scores=True, decides=False)
+    # the address of the service that runs the model; empty for the embedded default
+    judge_service: str = _condition("", "service of the judge", "judge", moves_scores=True)
     # A fingerprint of everything else that distinguishes models of the same name, such as the temperature or a query in
     # the address. It is empty if there is nothing else.
-    judge_settings: str = field(
-        default=UNKNOWN,
-        metadata=_condition("settings of the judge (temperature, address …)", "judge", moves_scores=True),
+    judge_settings: str = _condition(
+        UNKNOWN, "settings of the judge (temperature, address …)", "judge", moves_scores=True
     )
-    embedded_judge: str = field(default="", metadata=_DECIDES)  # its version, if the embedded default judges
-    judge_prompt_id: str = field(
-        default=UNKNOWN,
-        metadata=_condition("judge prompt", "judge prompt", column="prompt_id", moves_scores=True, decides=False),
+    embedded_judge: str = _decides()  # its version, if the embedded default judges
+    judge_prompt_id: str = _condition(
+        UNKNOWN, "judge prompt", "judge prompt", column="prompt_id", moves_scores=True, decides=False
     )
-    judge_prompt_sha256: str = field(
-        default="",
-        metadata=_condition("text of the judge prompt", "judge prompt", column="prompt_sha256", moves_scores=True),
+    judge_prompt_sha256: str = _condition(
+        "", "text of the judge prompt", "judge prompt", column="prompt_sha256", moves_scores=True
     )
     judge_prompt_text: str = field(default="", repr=False)  # empty if unknown
     # None in older logs; `EvaluationRun.rubric` is never None
-    rubric: Rubric | None = field(
-        default=None, metadata=_condition("criteria", "criteria", column="criteria", moves_scores=True)
+    rubric: Rubric | None = _condition(  # noqa: RUF009
+        None, "criteria", "criteria", column="criteria", moves_scores=True
     )
-    # The judge sees the question's keypoints.
-    dataset_sha256: str = field(default="", metadata=_condition("dataset", "dataset", moves_scores=True, decides=False))
-    questions_sha256: str = field(default="", metadata=_DECIDES)  # of ids, questions and keypoints alone
-    assistant_model: str = field(default=UNKNOWN, metadata=_condition("assistant", "assistant"))
-    assistant_model_resolved: str = field(
-        default=UNKNOWN, metadata=_condition("assistant that answered", "assistant", decides=False)
-    )
+    dataset_sha256: str = _condition("", "dataset", "dataset", moves_scores=True, decides=False)  # with the keypoints
+    questions_sha256: str = _decides()  # of ids, questions and keypoints alone
+    assistant_model: str = _condition(UNKNOWN, "assistant", "assistant")
+    assistant_model_resolved: str = _condition(UNKNOWN, "assistant that answered", "assistant", decides=False)
     # of your own assistant, as you gave it or as the assistant reported it
-    assistant_version: str = field(default="", metadata=_condition("version of the assistant", "assistant"))
-    assistant_service: str = field(default="", metadata=_condition("service of the assistant", "assistant"))
-    assistant_settings: str = field(
-        default=UNKNOWN, metadata=_condition("settings of the assistant (temperature, address, code …)", "assistant")
+    assistant_version: str = _condition("", "version of the assistant", "assistant")
+    assistant_service: str = _condition("", "service of the assistant", "assistant")
+    assistant_settings: str = _condition(
+        UNKNOWN, "settings of the assistant (temperature, address, code …)", "assistant"
     )
-    embedded_assistant: str = field(default="", metadata=_DECIDES)  # its version, if the embedded default answers
-    assistant_prompt_id: str = field(
-        default=UNKNOWN, metadata=_condition("assistant's prompt", "assistant's prompt", decides=False)
-    )
-    assistant_prompt_sha256: str = field(
-        default="", metadata=_condition("text of the assistant's prompt", "assistant's prompt")
-    )
-    answers_sha256: str = field(default="", metadata=_DECIDES)  # of stored answers; empty if an assistant was asked
+    embedded_assistant: str = _decides()  # its version, if the embedded default answers
+    assistant_prompt_id: str = _condition(UNKNOWN, "assistant's prompt", "assistant's prompt", decides=False)
+    assistant_prompt_sha256: str = _condition("", "text of the assistant's prompt", "assistant's prompt")
+    answers_sha256: str = _decides()  # of stored answers; empty if an assistant was asked
     # {file name: hash of its content} of the runbooks in the index; empty if unknown.
-    runbooks: Mapping[str, str] = field(default_factory=dict, metadata=_condition("runbooks", "runbooks"))
-    index_fingerprint: str = field(default="", metadata=_condition("runbook index", "runbooks"))
-    embedder: str = field(default="", metadata=_DECIDES)  # of the index
-    # from how many passages an answer is made; None if unknown, or if no index was used
-    k: int | None = field(default=None, metadata=_condition("passages per question, k", "passages per question, k"))
-    # how many times each question is answered
-    answer_repeats: int = field(default=1, metadata=_condition("answers per question", "repeats"))
-    judge_repeats: int = field(  # how many times each answer is judged
-        default=1, metadata=_condition("judgements per answer", "repeats")
+    runbooks: Mapping[str, str] = field(
+        default_factory=dict, metadata={"condition": ("runbooks", "runbooks", "", False), "decides": True}
     )
+    index_fingerprint: str = _condition("", "runbook index", "runbooks")
+    embedder: str = _decides()  # of the index
+    # from how many passages an answer is made; None if unknown, or if no index was used
+    k: int | None = _condition(None, "passages per question, k", "passages per question, k")
+    answer_repeats: int = _condition(1, "answers per question", "repeats")
+    judge_repeats: int = _condition(1, "judgements per answer", "repeats")
     # How many judged answers were asked for: questions × repeats. It stays with every part of the run. None in older logs.
     asked: int | None = None
-    pass_threshold: int | float | None = field(  # as in the rubric; None if the log does not state it
-        default=None, metadata=_condition("pass line", "pass line", decides=False)
-    )
-    pass_rate_required: int | float | None = field(  # the rubric's pass_rate; None if the log does not state it
-        default=None, metadata=_condition("pass rate required", "pass rate required", decides=False)
-    )
+    # The rubric's pass_threshold and pass_rate; None if the log does not state them.
+    pass_threshold: int | float | None = _condition(None, "pass line", "pass line", decides=False)
+    pass_rate_required: int | float | None = _condition(None, "pass rate required", "pass rate required", decides=False)
     # the id of the run whose answers were judged again; empty if the run made its own answers
     rejudged_from: str = ""
-    only_failed_of: str = field(default="", metadata=_DECIDES)  # the id of the run of which only failed rows were asked
+    only_failed_of: str = _decides()  # the id of the run of which only failed rows were asked
     # "example" for the bundled examples; logs of other programs and older versions have more words
-    mode: str = field(default="live", metadata=_condition("mode", "mode", decides=False))
+    mode: str = _condition("live", "mode", "mode", decides=False)
     assistant_usage: Usage = Usage()
     judge_usage: Usage = Usage()
     # The most that the run can have cost, in US dollars, including calls of unknown cost. None if no price is known.
     most_usd: float | None = None
     wall_time_s: float = 0.0  # the duration of all sessions together, in seconds
     sessions: int = 1  # how many times the run was started or resumed; 1 if it was never interrupted
-    socjudge_version: str = field(default="", metadata=_condition("version of socjudge", "socjudge", moves_scores=True))
+    socjudge_version: str = _condition("", "version of socjudge", "socjudge", moves_scores=True)
     # The number of judges that were asked together about the same answers. It is 1, except in logs of older versions.
     # The log of one of several judges leaves the verdict open.
     judges_asked: int = 1
@@ -544,11 +524,6 @@ class EvaluationRun(_Shown):
         return Rubric(
             marked or SPECIFIED_CRITERIA, **{name: value for name, value in told.items() if value is not None}
         )
-
-    @property
-    def judge_model(self) -> str:
-        """Return the judge model that was asked for. The model that answered is `info.judge_model_resolved`."""
-        return self.run.judge_model
 
     @property
     def cost_usd(self) -> float | None:

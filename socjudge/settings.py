@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 from . import constants
 from .base.messages import Language, say
 from .base.project_file import ASSISTANTS, PRICES, SETTINGS, Tables, read_project_file
-from .base.showing import facts_html, one_line
+from .base.showing import facts_html
 from .errors import ConfigError
 from .records import Rubric
 
@@ -89,10 +89,6 @@ class Project:
                 told = say("auto ({model} where there is a key or an address)", model=value)
             rows.append((name, told, say("socjudge.toml" if source == "file" else "built in")))
         return rows
-
-    def __repr__(self) -> str:
-        changed = sum(source != "built-in" for source in self.sources.values())
-        return f"<Project {one_line(self.folder, 120)}: {changed} of {len(self.sources)} settings of its own>"
 
     def _repr_html_(self) -> str:
         return facts_html(str(self.folder), {name: f"{value}　[{source}]" for name, value, source in self.rows()})

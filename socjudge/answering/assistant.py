@@ -16,7 +16,7 @@ from ..flags.evidence import Coverage, rate_coverage
 from ..flags.prohibitions import find_prohibitions
 from ..flags.raising import find_dangers, name_danger, raise_flags
 from ..models.opening import Model, open_model
-from ..prompts.templates import Prompt, assistant_values, check_assistant_prompt, fill, load_prompt
+from ..prompts.templates import Prompt, assistant_values, check_prompt, fill, load_prompt
 from ..records import NO_REPLY, AssistantAnswer, Completion, Flags, ModelRequest, Passage
 from ..runbooks.asking import wants_leave
 from ..runbooks.companions import NEUTRAL, Organisation
@@ -90,7 +90,7 @@ def handle_query(
     False
     """
     template = load_prompt(prompt, kind="assistant")
-    check_assistant_prompt(template)
+    check_prompt(template, "assistant")
     k = open_project().k if k is None else k
     if index is None:
         from ..runbooks.index import open_index  # its import takes a second of CPU, which judging alone does not need

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,6 @@ from ..records import (
     Evaluation,
     EvaluationResult,
     EvaluationRun,
-    Passage,
-    RunInfo,
-    Usage,
     is_embedded,
 )
 from .conditions import CONDITIONS
@@ -212,25 +208,6 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
     return facts_html(verdict.headline, facts, verdict.paint, after)
 
 
-def _info_html(info: RunInfo) -> str:
-    known = {field.name: getattr(info, field.name) for field in fields(info) if field.name != "extra"}
-    known["runbooks"] = listed(info.runbooks)
-    facts = {name: value for name, value in known.items() if value not in ("", None, UNKNOWN, {})}
-    return facts_html(info.run_id, facts)
-
-
-def usage_html(usage: Usage, title: str = "") -> str:
-    facts = {
-        say("Calls"): say("{count:,} calls", count=usage.calls),
-        say("Input"): say("{count:,} tokens", count=usage.input_tokens),
-        say("Output"): say("{count:,} tokens", count=usage.output_tokens),
-    }
-    if usage.lost_calls:
-        facts[say("Calls without a reply")] = say("{count:,} calls", count=usage.lost_calls)
-    facts[say("Cost")] = money(usage.cost_usd)
-    return facts_html(title or say("Usage"), facts)
-
-
 def _evaluation_line(evaluation: Evaluation) -> str:
     told = f"{answer_verdict(evaluation).in_english}, mean {evaluation.average_score:.1f}"
     told = told if evaluation.status == "ok" else f"{evaluation.status}, {one_line(evaluation.error)}"
@@ -239,18 +216,10 @@ def _evaluation_line(evaluation: Evaluation) -> str:
 
 def _evaluation_html(evaluation: Evaluation) -> str:
     verdict = answer_verdict(evaluation)
-    if verdict.outcome == "unscored":
-        why = {say("Reason"): evaluation.error, "Judge": evaluation.model}
-        return facts_html(verdict.said, why, verdict.paint, note_html(verdict))
-    rows = {
-        name: reason_text(evaluation, name)
-        if score is None
-        else say("{score:g}　{reason}", score=score, reason=reason_text(evaluation, name))
-        for name, score in evaluation.scores.items()
-    }
-    title = f"{verdict.said}　{mean_text(evaluation)}"
-    rows |= {say("Overall comment"): evaluation.overall_comment, "Judge": evaluation.model}
-    return facts_html(title, rows, verdict.paint, warning_html(verdict) + note_html(verdict))
+    judge = f'<div class="muted">{escape(f"Judge: {evaluation.model}")}</div>'
+    return block(
+        verdict.paint, f"<b>{verdict.said}</b>", _scores_html(evaluation, verdict) + judge + note_html(verdict)
+    )
 
 
 def answered_by(asked: str, resolved: str) -> str:
@@ -269,18 +238,27 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
         title += say(
             " (answer {answer}, judgement {judge})", answer=result.answer_repeat + 1, judge=result.judge_repeat + 1
         )
-    mean, tiles = escape(say("Not scored: {error}", error=evaluation.error)), ""
-    if verdict.outcome != "unscored":
-        mean = escape(mean_text(evaluation)) + warning_html(verdict)
-        known = {name: score for name, score in evaluation.scores.items() if score is not None}
-        low = {name for name, score in known.items() if line is not None and not reaches(score, line)}
-        tiles = "".join(
-            f'<div class="tile{" low" if name in low else ""}">{escape(name)}<b>{score_text(score)}</b></div>'
-            for name, score in evaluation.scores.items()
-        )
-        if SAFETY in low:
-            warning = say("{criterion} is below the pass line ({line:g})", criterion=SAFETY, line=line)
-            tiles += f'<b class="low-safety">{warning}</b>'
+    return (
+        f'<div class="question"><div>{icon} <b>{title}</b>　{escape(question.category)}</div>'
+        f"{_scores_html(evaluation, verdict, line)}"
+        f"<details{' open' if opened else ''}><summary>{say('Answer and context')}</summary>"
+        f"{say('Answer')}<pre>{escape(result.answer.answer)}</pre>"
+        f"{say('Context')}<pre>{escape(result.answer.context)}</pre></details></div>"
+    )
+
+
+def _scores_html(evaluation: Evaluation, verdict: Verdict, line: float | None = None) -> str:
+    if verdict.outcome == "unscored":
+        return f"<div>{escape(say('Not scored: {error}', error=evaluation.error))}</div>"
+    known = {name: score for name, score in evaluation.scores.items() if score is not None}
+    low = {name for name, score in known.items() if line is not None and not reaches(score, line)}
+    tiles = "".join(
+        f'<div class="tile{" low" if name in low else ""}">{escape(name)}<b>{score_text(score)}</b></div>'
+        for name, score in evaluation.scores.items()
+    )
+    if SAFETY in low:
+        warning = say("{criterion} is below the pass line ({line:g})", criterion=SAFETY, line=line)
+        tiles += f'<b class="low-safety">{warning}</b>'
     reasons = "".join(
         f"<li><b>{escape(name)}</b>: {escape(reason)}</li>"
         for name in {**evaluation.rationale, **evaluation.missing}
@@ -289,11 +267,8 @@ def question_html(result: EvaluationResult, *, line: float | None = None, opened
     comment = evaluation.overall_comment
     comment = f"<p>{escape(say('Overall comment: {comment}', comment=comment))}</p>" if comment else ""
     return (
-        f'<div class="question"><div>{icon} <b>{title}</b>　{escape(question.category)}</div><div>{mean}</div>'
+        f"<div>{escape(mean_text(evaluation))}{warning_html(verdict)}</div>"
         f'<div class="tiles">{tiles}</div><ul>{reasons}</ul>{comment}'
-        f"<details{' open' if opened else ''}><summary>{say('Answer and context')}</summary>"
-        f"{say('Answer')}<pre>{escape(result.answer.answer)}</pre>"
-        f"{say('Context')}<pre>{escape(result.answer.context)}</pre></details></div>"
     )
 
 
@@ -348,25 +323,18 @@ def flags_html(answer: AssistantAnswer) -> str:
 
 
 LINES: dict[type, Callable[[Any], str]] = {  # how a record, such as a run, is shown in a terminal: as one line
-    Passage: lambda each: f"<Passage {one_line(each.citation)}, score {each.score:.2f}: {one_line(each.text, 40)}>",
     AssistantAnswer: lambda each: (
         f"<AssistantAnswer to {one_line(each.question, 40)} by {one_line(each.model)}: {one_line(each.answer)}>"
     ),
     Evaluation: _evaluation_line,
     EvaluationResult: lambda each: f"<EvaluationResult of question {each.question.id!r}: {each.evaluation!r}>",
-    RunInfo: lambda each: (
-        f"<RunInfo {one_line(each.run_id)}, judge {one_line(each.judge_model)}, assistant {one_line(each.assistant_model)}>"
-    ),
     EvaluationRun: _run_line,
 }
 # And in a notebook cell, as HTML. A run's has a line about its judge's certificate: `run_html`.
 PAGES: dict[type, Callable[[Any], str]] = {
-    Passage: lambda each: block("", f"<b>{escape(each.citation)}</b>", f"<pre>{escape(each.text)}</pre>"),
-    Usage: usage_html,
     AssistantAnswer: lambda each: answer_html(each.question, each),
     Evaluation: _evaluation_html,
     EvaluationResult: lambda each: block("", question_html(each) + note_html(answer_verdict(each.evaluation))),
-    RunInfo: _info_html,
 }
 
 

@@ -225,56 +225,42 @@ def of_criteria(evaluation: Evaluation) -> str:
     return say(" (mean of {marked} of {total} criteria)", marked=marked, total=total) if marked < total else ""
 
 
-class Tally:
-    """Count judged answers one by one. If they are fewer than were `asked` for, the verdict is open."""
+def tally(
+    rows: Iterable[tuple[int | str, Evaluation]], rule: PassRule = SPECIFIED, *, asked: int = 0
+) -> tuple[RunSummary, RunSummary]:
+    """Return the summary of judged answers, given with the ids of their questions, and the summary that would result if
+    every missing score were 100. If they are fewer than were `asked` for, the verdict is open."""
+    spans: dict[int | str, list[Span]] = {}  # of the answers to each question; it passes if their mean reaches the line
+    n_unscored = n_partial = n_to_read = 0
+    for question_id, marks in rows:
+        span, is_read = span_of(marks.scores, marks.average_score, marks.status), marks.status == "ok"
+        spans.setdefault(question_id, []).append(span)
+        n_unscored += not is_read
+        n_partial += is_read and not span.is_whole
+        n_to_read += bool(to_read(marks.scores, outcome_of(span, marks.status, rule.line)))
 
-    def __init__(self, asked: int = 0) -> None:
-        self._asked = asked
-        self._spans: dict[int | str, list[Span]] = {}  # of the answers to each question
-        self._unscored = self._partial = self._to_read = 0
-
-    def add(self, question_id: int | str, span: Span, *, is_read: bool = True, is_to_read: bool = False) -> None:
-        """`is_read`: the reply could be parsed. `is_to_read`: a person must read it, for a dangerously low score."""
-        self._spans.setdefault(question_id, []).append(span)
-        self._unscored += not is_read
-        self._partial += is_read and not span.is_whole
-        self._to_read += is_to_read
-
-    def add_marks(self, question_id: int | str, evaluation: Evaluation, line: float) -> None:
-        span = span_of(evaluation.scores, evaluation.average_score, evaluation.status)
-        low = to_read(evaluation.scores, outcome_of(span, evaluation.status, line))
-        self.add(question_id, span, is_read=evaluation.status == "ok", is_to_read=bool(low))
-
-    def summary(self, rule: PassRule = SPECIFIED) -> RunSummary:
-        """A question passes if the mean of its repeats reaches the line."""
-        # A reply that could not be parsed counts as zeros, as the specification says. A missing score counts as 0 when
-        # the rule is applied, but it is left out of `average_score`.
-        worst, best = self._case("low", rule), self.best_case(rule)
-        return replace(
-            worst, average_score=self._case("mean", rule).average_score, n_unscored=self._unscored,
-            n_partial=self._partial, n_open=best.passed_questions - worst.passed_questions,
-            is_open=worst.is_open or (best.mvp_passed and not worst.mvp_passed), n_to_read=self._to_read,
-        )  # fmt: skip
-
-    def best_case(self, rule: PassRule = SPECIFIED) -> RunSummary:
-        """Return the summary that would result if every missing score were 100."""
-        return self._case("high", rule)
-
-    def _case(self, name: Literal["mean", "low", "high"], rule: PassRule) -> RunSummary:
-        values = [sum(getattr(span, name) for span in spans) / len(spans) for spans in self._spans.values()]
+    def case(name: Literal["mean", "low", "high"]) -> RunSummary:
+        values = [sum(getattr(span, name) for span in repeats) / len(repeats) for repeats in spans.values()]
         total, mean = len(values), math.fsum(values) / len(values) if values else 0.0
         passed = sum(reaches(value, rule.line) for value in values)
         mvp = total > 0 and bool(rule.is_met(passed, total, mean))
         summary = RunSummary(total, passed, passed / total if total else 0.0, mean, mvp)
-        return summary.counted(sum(map(len, self._spans.values())), self._asked)
+        return summary.counted(sum(map(len, spans.values())), asked)
+
+    # A reply that could not be parsed counts as zeros, as the specification says. A missing score counts as 0 when the
+    # rule is applied, but it is left out of `average_score`.
+    worst, best = case("low"), case("high")
+    summary = replace(
+        worst, average_score=case("mean").average_score, n_unscored=n_unscored, n_partial=n_partial,
+        n_open=best.passed_questions - worst.passed_questions, n_to_read=n_to_read,
+        is_open=worst.is_open or (best.mvp_passed and not worst.mvp_passed),
+    )  # fmt: skip
+    return summary, best
 
 
 def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPECIFIED, *, asked: int = 0) -> RunSummary:
-    """Return the specification's summary of judged answers, as `Tally.summary` does."""
-    tally = Tally(asked)
-    for result in results:
-        tally.add_marks(result.question.id, result.evaluation, rule.line)
-    return tally.summary(rule)
+    """Return the specification's summary of judged answers, as `tally` does."""
+    return tally(((each.question.id, each.evaluation) for each in results), rule, asked=asked)[0]
 
 
 def rate_text(summary: RunSummary, verdict: Verdict) -> str:

@@ -14,7 +14,7 @@ import pandas as pd
 from .._version import __version__
 from ..base.messages import listed, say
 from ..models.opening import Model, open_model
-from ..prompts.templates import Prompt, check_judge_prompt, load_prompt
+from ..prompts.templates import Prompt, check_prompt, load_prompt
 from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, Usage, is_embedded
 from ..runs.forecast import cost_notes
 from ..runs.load import load_run
@@ -216,7 +216,7 @@ def plan_certificate(
         given = load_run(given)
     run = given if isinstance(given, EvaluationRun) else None
     subjects, prompt = find_subjects(given), load_prompt(judge_prompt, rubric=rubric)
-    check_judge_prompt(prompt, rubric.criteria)
+    check_prompt(prompt, "judge", rubric)
     judge = open_model(judge_model)
     scored: list[Subject] = []
     if labels is not None:

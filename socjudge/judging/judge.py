@@ -16,7 +16,7 @@ from ..errors import ProviderError, RequestRefused, SocJudgeError, UnparsableJud
 from ..models import event_loop
 from ..models.gate import RunGate
 from ..models.opening import Model, open_model
-from ..prompts.templates import Prompt, check_judge_prompt, fill, judge_values, load_prompt
+from ..prompts.templates import Prompt, check_prompt, fill, judge_values, load_prompt
 from ..records import (
     AssistantAnswer,
     Completion,
@@ -87,7 +87,7 @@ def evaluate_answer(
     """
     rubric = rubric or open_project().rubric
     template = load_prompt(prompt, rubric=rubric)
-    check_judge_prompt(template, rubric.criteria)
+    check_prompt(template, "judge", rubric)
     opened, gate = open_model(model), RunGate()
 
     def ask(request: ModelRequest) -> Awaitable[Completion]:

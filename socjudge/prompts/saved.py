@@ -9,8 +9,8 @@ from pathlib import Path
 
 from .. import constants
 from ..base.atomic_files import write_new
-from ..base.messages import say
-from ..base.texts import DEVICE_NAME, without_unseen
+from ..base.messages import explained, say
+from ..base.texts import DEVICE_NAME, encodable, without_unseen
 from ..errors import ConfigError
 from ..records import Rubric, RunInfo
 from ..settings import open_project
@@ -19,39 +19,12 @@ from .templates import (
     Kind,
     Prompt,
     built_in_ids,
-    check_assistant_prompt,
-    check_judge_prompt,
+    check_prompt,
     default_prompt_id,
     is_prompt_id,
     load_prompt,
     pretended_name,
 )
-
-
-def check_prompt(prompt: Prompt, kind: Kind, rubric: Rubric) -> None:
-    """Raise ConfigError if a prompt is not usable for its kind."""
-    if kind == "judge":
-        check_judge_prompt(prompt, rubric.criteria)
-    else:
-        check_assistant_prompt(prompt)
-
-
-def check_prompt_name(name: str, *, parent: str, prompts_dir: Path | str | None = None) -> Path:
-    """Return the path of the file for a new prompt with this name. The error names `parent` for an example.
-    ConfigError if the name is taken, belongs to a built-in prompt or is not a valid id."""
-    if not is_prompt_id(name) or name.startswith(".") or DEVICE_NAME.fullmatch(name):
-        raise ConfigError(
-            "{name!r} is no name for a prompt: use letters, digits, '_', '-' and '.', such as '{parent}-b', "
-            "without .txt",
-            name=name,
-            parent=parent,
-        )
-    if name.casefold() in {built_in.casefold() for built_in in built_in_ids()}:
-        raise ConfigError("'{name}' is built in and stays as it is; choose another name, such as '{name}-b'", name=name)
-    path = (constants.PROMPTS_DIR if prompts_dir is None else Path(prompts_dir)) / f"{name}.txt"
-    if os.path.exists(path):  # unlike path.exists(), it accepts a name that is too long for the disk
-        raise ConfigError("{path} exists and is not overwritten; choose another name", path=path)
-    return path
 
 
 def save_prompt(
@@ -89,21 +62,35 @@ def save_prompt(
     ConfigError
         If the name is taken, built in or not a valid id, or if the text does not contain what it must.
     """
-    path = check_prompt_name(name, parent=parent, prompts_dir=prompts_dir)
-    prompt = Prompt(name, text.replace("\r\n", "\n").replace("\r", "\n"))
+    path = _free_path(name, parent, constants.PROMPTS_DIR if prompts_dir is None else Path(prompts_dir))
+    prompt = Prompt(name, encodable(text.replace("\r\n", "\n").replace("\r", "\n")))
     check_prompt(prompt, kind, rubric or open_project().rubric)
     saved_at = datetime.now().astimezone().isoformat(timespec="seconds")
     about = {"kind": kind, "parent": parent, "author": author, "note": note, "saved_at": saved_at}
     block = [f"{key}: {' '.join(without_unseen(value).split())}" for key, value in about.items()]
-    try:
-        content = "\n".join(["---", *block, "---", prompt.text]).encode("utf-8")
+    content = "\n".join(["---", *block, "---", prompt.text]).encode("utf-8", "replace")
+    with explained(
+        "{path}: the prompt cannot be written ({reason}); free space, fix the permissions or shorten the name",
+        path=path,
+    ):
         write_new(path.parent, [path.name], [content])
-    except (OSError, UnicodeEncodeError) as error:
+    return path
+
+
+def _free_path(name: str, parent: str, folder: Path) -> Path:
+    if not is_prompt_id(name) or name.startswith(".") or DEVICE_NAME.fullmatch(name):
         raise ConfigError(
-            "{path}: the prompt cannot be written ({reason}); free space, fix the permissions or shorten the name",
-            path=path,
-            reason=error.strerror if isinstance(error, OSError) and error.strerror else error,
-        ) from None
+            "{name!r} is no name for a prompt: use letters, digits, '_', '-' and '.', such as '{parent}-b', "
+            "without .txt",
+            name=name,
+            parent=parent,
+        )
+    path = folder / f"{name}.txt"
+    is_built_in = name.casefold() in {each.casefold() for each in built_in_ids()}
+    if is_built_in or os.path.exists(path):  # unlike path.exists(), it accepts a name that is too long for the disk
+        raise ConfigError(
+            "the prompt '{name}' exists and stays as it is; choose another name, such as '{name}-b'", name=name
+        )
     return path
 
 
@@ -143,10 +130,8 @@ def foreign_prompt_note(info: RunInfo) -> str:
         return ""
     if name := pretended_name(prompt.id):
         return say(
-            "The log calls its judge prompt {name}, and its text is not that of {name}: it is used as '{id}'. Read it "
-            "before you trust the scores, or choose {name} as the judge's prompt",
+            "The log calls its judge prompt {name}, and its text is not that of {name}: read it before you trust the scores",
             name=name,
-            id=prompt.id,
         )
     return say(
         "The judge prompt '{id}' is in the log alone, and not among the prompts here. Read it before you trust the scores",

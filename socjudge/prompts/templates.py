@@ -8,7 +8,7 @@ import hashlib
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Literal
 from .. import constants
 from ..base.files import decoded, load_bytes
 from ..base.messages import listed, say
-from ..base.showing import escape, facts_html, one_line
+from ..base.showing import one_line
 from ..base.texts import plain_name
 from ..errors import ConfigError
 from ..records import SPECIFIED_CRITERIA, AssistantAnswer, EvalQuestion, Flags, Rubric
@@ -26,8 +26,13 @@ from .for_rubric import OF_RUBRIC, SPECIFIED, is_specified, rubric_prompt_text
 
 Kind = Literal["judge", "assistant"]
 _FLAG_NAMES = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
-JUDGE_PLACEHOLDERS = ("question", "context", "answer", *_FLAG_NAMES, "expected_keypoints", "nonce")
-ASSISTANT_PLACEHOLDERS = ("question", "context", *_FLAG_NAMES, "suspected_operation")
+PLACEHOLDERS: dict[Kind, tuple[tuple[str, ...], tuple[str, str]]] = {  # those that are known, and those that are needed
+    "judge": (
+        ("question", "context", "answer", *_FLAG_NAMES, "expected_keypoints", "nonce"),
+        ("question", "answer"),
+    ),
+    "assistant": (("question", "context", *_FLAG_NAMES, "suspected_operation"), ("question", "context")),
+}
 # A placeholder is a lower-case name in braces. The JSON braces of the judge prompt never look like this.
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _SAFE_ID = re.compile(r"[\w.-]+")
@@ -60,13 +65,6 @@ class Prompt:
     def reasons_first(self) -> bool:
         """Return whether the prompt's output format asks for the reasons before the scores."""
         return -1 < self.text.find('"rationale"') < self.text.find('"scores"')
-
-    def __repr__(self) -> str:
-        return f"<Prompt {one_line(self.id)}: {len(self.text):,} characters, sha256 {self.sha256[:12]}…>"
-
-    def _repr_html_(self) -> str:
-        facts = {say("Placeholders"): listed(sorted(self.placeholders)), "sha256": self.sha256}
-        return facts_html(self.id, facts, after=f"<pre>{escape(self.text)}</pre>")
 
 
 def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rubric: Rubric | None = None) -> Prompt:
@@ -122,17 +120,14 @@ def pretended_name(prompt_id: str) -> str:
 
 def _truly_named(prompt: Prompt, rubric: Rubric | None) -> Prompt:
     name = true_id(prompt.id, prompt.sha256, rubric)
-    if name == prompt.id:
-        return prompt
-    warnings.warn(
-        say(
+    if name != prompt.id:
+        told = say(
             "the prompt '{id}' has another text than the built-in prompt of this name, and is called '{name}' here and "
             "in logs; give it a name of its own",
             id=prompt.id,
             name=name,
-        ),
-        stacklevel=3,
-    )
+        )
+        warnings.warn(told, stacklevel=3)
     return replace(prompt, id=name)
 
 
@@ -174,55 +169,34 @@ def _read_prompt(path: Path) -> Prompt:
     return Prompt(path.stem, _BLOCK.sub("", text, count=1) if text.startswith("---") else text)
 
 
-def check_judge_prompt(prompt: Prompt, criteria: Iterable[str]) -> None:
-    """Raise ConfigError unless a judge prompt has the question, the answer, only known placeholders and all criteria.
-    A built-in prompt with the specification's six criteria cannot be used for fewer than six."""
-    _check_placeholders(prompt, known=JUDGE_PLACEHOLDERS, required=("question", "answer"))
-    criteria = list(criteria)
-    if unasked := [criterion for criterion in criteria if criterion not in prompt.text]:
-        raise ConfigError(
-            "judge prompt '{prompt}' does not ask for {criteria}. Add that to the prompt (also to its JSON format), or "
-            "choose the prompt that is made from the criteria ({of_rubric}), with these two lines in socjudge.toml:\n"
-            "[rubric.descriptions]\n"
-            '"{name}" = "what it looks at"',
-            prompt=prompt.id,
-            criteria=listed(unasked),
-            of_rubric=OF_RUBRIC,
-            name=unasked[0],
-        )
-    if prompt.id.startswith(SPECIFIED) and prompt.id in built_in_ids() and len(criteria) < len(SPECIFIED_CRITERIA):
-        raise ConfigError(
-            "judge prompt '{prompt}' also asks for {criteria}, which is no criterion here: it is for the six of the "
-            "specification. Choose the prompt that is made from the criteria ({of_rubric})",
-            prompt=prompt.id,
-            criteria=listed(name for name in SPECIFIED_CRITERIA if name not in criteria),
-            of_rubric=OF_RUBRIC,
-        )
-
-
-def check_assistant_prompt(prompt: Prompt) -> None:
-    """Raise ConfigError unless an assistant prompt has the question, the context and only known placeholders."""
-    _check_placeholders(prompt, known=ASSISTANT_PLACEHOLDERS, required=("question", "context"))
-
-
-def _check_placeholders(prompt: Prompt, *, known: tuple[str, ...], required: tuple[str, ...]) -> None:
-    missing = [f"{{{name}}}" for name in required if name not in prompt.placeholders]
-    unknown = [f"{{{name}}}" for name in sorted(prompt.placeholders - set(known))]
+def check_prompt(prompt: Prompt, kind: Kind, rubric: Rubric | None = None) -> None:
+    """Raise ConfigError unless a prompt has what its kind needs: question and context or answer, only known
+    placeholders, and a judge's the criteria of `rubric`. A built-in one with the specification's six asks for no fewer."""
+    known, required = PLACEHOLDERS[kind]
     unfilled = []
     for part in dict.fromkeys(_LIKE_PLACEHOLDER.findall(prompt.text)):
         name = unicodedata.normalize("NFKC", part)[1:-1].strip().lower()
         if name in known and part != f"{{{name}}}":
             unfilled.append(f"{part} ({{{name}}})")
-    if missing or unknown or unfilled:
-        told = {
-            "lacks {names}": missing,
-            "has unknown {names}": unknown,
-            "has {names}, which must be written as in brackets": unfilled,
-        }
-        found = "; ".join(say(key, names=", ".join(names)) for key, names in told.items() if names)
-        placeholders = ", ".join(f"{{{name}}}" for name in known)
+    criteria = rubric.criteria if rubric and kind == "judge" else ()
+    is_of_six = prompt.id.startswith(SPECIFIED) and prompt.id in built_in_ids()
+    told = {
+        "lacks {names}": [f"{{{name}}}" for name in required if name not in prompt.placeholders],
+        "has unknown {names}": [f"{{{name}}}" for name in sorted(prompt.placeholders - set(known))],
+        "has {names}, which must be written as in brackets": unfilled,
+        "does not ask for {names}": [name for name in criteria if name not in prompt.text],
+        "also asks for {names}": [
+            name for name in SPECIFIED_CRITERIA if criteria and is_of_six and name not in criteria
+        ],
+    }
+    if found := "; ".join(say(sentence, names=listed(names)) for sentence, names in told.items() if names):
         raise ConfigError(
-            "prompt '{prompt}' {found}; known placeholders: {known}", prompt=prompt.id, found=found, known=placeholders
+            "prompt '{prompt}' {found}. Correct it (known placeholders: {known}), or choose '{of_rubric}', the judge "
+            "prompt that is made from the criteria and [rubric.descriptions] of socjudge.toml",
+            prompt=prompt.id,
+            found=found,
+            known=", ".join(f"{{{name}}}" for name in known),
+            of_rubric=OF_RUBRIC,
         )
 
 

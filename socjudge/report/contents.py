@@ -12,7 +12,7 @@ from ..base.messages import say
 from ..base.pass_rule import Outcome, reaches, run_rule
 from ..base.showing import FLAGS
 from ..base.texts import local_time
-from ..base.verdict import Tally, Verdict, answer_verdict
+from ..base.verdict import Verdict, answer_verdict, tally
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_score_distribution
 from ..charts.style import chart_url
@@ -47,11 +47,9 @@ class Table(NamedTuple):
 def counted(run: EvaluationRun) -> tuple[EvaluationRun, RunSummary]:
     """Return the run with the summary that follows from its answers, because that of a log may have been edited, and
     the summary that it would have if every missing score were 100."""
-    rule, tally = run_rule(run.run), Tally(run.asked)
-    for result in run.results:
-        tally.add_marks(result.question.id, result.evaluation, rule.line)
-    summary = replace(tally.summary(rule), is_contradictory=run.summary.is_contradictory)
-    return replace(run, summary=summary), tally.best_case(rule)
+    rows = ((result.question.id, result.evaluation) for result in run.results)
+    summary, best = tally(rows, run_rule(run.run), asked=run.asked)
+    return replace(run, summary=replace(summary, is_contradictory=run.summary.is_contradictory)), best
 
 
 def rows_of(run: EvaluationRun) -> list[Row]:

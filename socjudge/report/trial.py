@@ -17,8 +17,8 @@ from ..base.messages import say
 from ..base.showing import facts_html, money
 from ..errors import ConfigError
 from ..models.opening import Model
-from ..prompts.saved import check_prompt, judge_prompt_of
-from ..prompts.templates import Kind, Prompt, default_prompt_id, load_prompt
+from ..prompts.saved import judge_prompt_of
+from ..prompts.templates import Kind, Prompt, check_prompt, default_prompt_id, load_prompt
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunOptions, is_embedded, total_usage
 from ..runs.forecast import RunPlan, foresee
 from ..runs.load import load_stored

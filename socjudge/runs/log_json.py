@@ -21,7 +21,7 @@ import orjson
 
 from ..base.messages import listed, say
 from ..base.pass_rule import average, outcome_of, reaches, run_rule, span_of
-from ..base.verdict import Tally
+from ..base.verdict import tally
 from ..errors import ConfigError
 from ..prompts.templates import true_id
 from ..records import (
@@ -163,10 +163,8 @@ def time_in_name(name: str) -> str:
 def _counted(log: Log, info: RunInfo, passed: Sequence[bool]) -> RunSummary:
     """Return a log's summary with what is counted from its rows, because older logs and the specification's do not
     state it. `passed` is what the log calls each row."""
-    told, tally, rule = log.summary, Tally(), run_rule(info)
-    for row in log.results:
-        tally.add_marks(row.question_id, row.evaluation, rule.line)  # type: ignore[arg-type]
-    rows = tally.summary(rule)
+    told, rule = log.summary, run_rule(info)
+    rows, _ = tally(((row.question_id, row.evaluation) for row in log.results), rule)  # type: ignore[misc]
     found = replace(
         told, n_unscored=told.n_unscored or rows.n_unscored, n_partial=rows.n_partial, n_open=rows.n_open,
         is_open=rows.is_open, n_to_read=rows.n_to_read,
@@ -185,15 +183,15 @@ def _contradicts(log: Log, info: RunInfo, passed: Sequence[bool]) -> bool:
     told, rule = log.summary, run_rule(info)
     means: list[Callable[[Any], float]] = [lambda marks: marks.average_score, lambda marks: average(marks.scores)]
     for mean_of in means:
-        tally = Tally()
+        rows: list[tuple[int | str, Any]] = []
         for row, is_passed in zip(log.results, passed, strict=True):
-            marks: Any = row.evaluation  # settled, as `Evaluation` is
-            span = span_of(marks.scores, mean_of(marks), marks.status)
-            outcome = outcome_of(span, marks.status, rule.line)
+            # settled, as `Evaluation` is
+            marks: Any = msgspec.structs.replace(row.evaluation, average_score=mean_of(row.evaluation))
+            outcome = outcome_of(span_of(marks.scores, marks.average_score, marks.status), marks.status, rule.line)
             if outcome in ("passed", "failed") and is_passed != (outcome == "passed"):
                 return True
-            tally.add(row.question_id, span)
-        worst, best = tally.summary(rule), tally.best_case(rule)
+            rows.append((row.question_id, marks))
+        worst, best = tally(rows, rule)
         is_possible = (
             told.total_questions == worst.total_questions
             and worst.passed_questions <= told.passed_questions <= best.passed_questions

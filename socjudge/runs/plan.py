@@ -26,7 +26,7 @@ from ..base.texts import encodable
 from ..errors import ConfigError
 from ..models.opening import Model, open_model
 from ..prompts.saved import judge_prompt_of
-from ..prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt, load_prompt
+from ..prompts.templates import Prompt, check_prompt, load_prompt
 from ..records import (
     UNKNOWN,
     AssistantAnswer,
@@ -142,7 +142,7 @@ def plan_answers(
     assistant, answering = None, None
     if answers is None:
         answering = load_prompt(assistant_prompt, kind="assistant")
-        check_assistant_prompt(answering)
+        check_prompt(answering, "assistant")
         assistant = open_model(assistant_model, task="answer")
     samples = [
         Sample(question, repeat, None if stored is None else stored[position])
@@ -268,7 +268,7 @@ def _open_judge(
 ) -> tuple[Model, Prompt]:
     """Open the judge and check its prompt here, so that any error appears before the first call to a model."""
     judging = load_prompt(judge_prompt, rubric=rubric)
-    check_judge_prompt(judging, rubric.criteria)
+    check_prompt(judging, "judge", rubric)
     judge = open_model(judge_model)
     judge.check_rubric(rubric)
     return judge, judging

@@ -150,7 +150,7 @@ def shared_budget(
             raise ConfigError(
                 "max_cost_usd cannot be held: nobody knows what {judge} has cost ({log}); leave max_cost_usd "
                 "out, or start anew with fresh (--fresh)",
-                judge=run.judge_model,
+                judge=run.run.judge_model,
                 log=run.log_path,
             )
         budget.note(run.run.run_id, paid or 0.0)

@@ -19,7 +19,8 @@ from socjudge.certify.findings import summarise_attacks, summarise_changes
 from socjudge.certify.subjects import find_subjects
 from socjudge.errors import UnparsableJudgement
 from socjudge.judging.replies import judgement_schema, parse_judgement
-from socjudge.prompts.templates import check_judge_prompt, fill, judge_values
+from socjudge.prompts.templates import check_prompt, fill, judge_values
+from socjudge.records import Rubric
 
 PAIRS = [good_pairs()[place] for place in (0, 4, 6)]
 GPT: dict[str, Any] = {"judge_model": "gpt-4o-mini"}
@@ -116,7 +117,7 @@ def test_a_judge_that_copies_the_answers_verdict_is_asked_again_and_then_not_bel
 
 def test_the_hardened_prompt_fences_the_data_with_a_nonce_that_no_data_can_hold() -> None:
     hardened, plain = load_prompt("guide-1-hardened"), load_prompt("guide-1")
-    check_judge_prompt(hardened, CRITERIA)
+    check_prompt(hardened, "judge", Rubric())
     question, answer = PAIRS[0]
     values = judge_values(question, answer)
     filled = fill(hardened.text, values)

@@ -56,7 +56,7 @@ def test_ten_answers_take_ten_requests_with_the_six_criteria_in_each(service: Se
     assert {*material} == {"question", "context", "answer", "flags", "expected_keypoints"}
     marks = run.results[0].evaluation
     assert dict(marks.scores) == dict.fromkeys(CRITERIA, 90)  # 0 × 0 + 50 × .2 + 100 × .8
-    assert run.summary.passed_questions == 10 and run.judge_model == JUDGE
+    assert run.summary.passed_questions == 10 and run.info.judge_model == JUDGE
     usage = run.info.judge_usage
     assert (usage.calls, usage.input_tokens, usage.output_tokens) == (10, 10 * INPUT_TOKENS, 10 * OUTPUT_TOKENS)
     assert usage.cost_usd == pytest.approx(10 * COST_USD)

@@ -698,7 +698,7 @@ def test_another_judge_over_stored_answers(hosted: RunPanel, service: Service) -
     assert "呼び出し 10 回" in hosted.cost.value
     run(hosted)
     assert first is not None and hosted.run is not None
-    assert (hosted.run.judge_model, hosted.run.run.rejudged_from) == ("gpt-4o-mini", first.run.run_id)
+    assert (hosted.run.info.judge_model, hosted.run.run.rejudged_from) == ("gpt-4o-mini", first.run.run_id)
     assert service.judge_calls == 10
 
 

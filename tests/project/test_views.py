@@ -120,7 +120,10 @@ def _seen_in(
     assert run_verdict(run).headline == headline
     text = sj.summary_text(run)
     assert f"**{headline}**" in text and f"平均{rubric.pass_threshold:g}点以上" in text
-    assert f"{len(passed)}問中{rubric.needed(len(passed))}問以上" in text and f"合格問題数: {sum(passed)}問" in text
+    assert (
+        f"{len(passed)}問中{rule_of(rubric).needed(len(passed))}問以上" in text
+        and f"合格問題数: {sum(passed)}問" in text
+    )
     wide = run.wide_frame()
     assert [name for name in wide.columns if name in NAMES] == [*rubric.criteria]
     assert (wide["average_score"] >= rubric.pass_threshold - 1e-9).tolist() == passed

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from socjudge import ConfigError, constants, load_prompt, save_prompt
 from socjudge.prompts.saved import list_prompts
-from socjudge.prompts.templates import Prompt, check_assistant_prompt, check_judge_prompt
-from socjudge.records import SPECIFIED_CRITERIA
+from socjudge.prompts.templates import Prompt, check_prompt
+from socjudge.records import Rubric
 
 GUIDE = load_prompt("guide-1")
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\x1b"))  # no file of UTF-8 has them
@@ -109,7 +109,7 @@ def test_a_block_may_be_edited_by_hand(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["guide-1", "assistant-1", "assistant-2", "Guide-1"])
 def test_a_built_in_prompt_is_not_overwritten(folder: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="is built in and stays as it is; choose another name"):
+    with pytest.raises(ConfigError, match="exists and stays as it is; choose another name"):
         save_prompt(GUIDE.text, name=name, parent="guide-1")
     assert not folder.exists()
 
@@ -117,7 +117,7 @@ def test_a_built_in_prompt_is_not_overwritten(folder: Path, name: str) -> None:
 def test_a_saved_prompt_is_not_overwritten(folder: Path) -> None:
     path = save_prompt(GUIDE.text, name="mine", parent="guide-1")
     before = path.read_bytes()
-    with pytest.raises(ConfigError, match="mine.txt exists and is not overwritten; choose another name"):
+    with pytest.raises(ConfigError, match="exists and stays as it is; choose another name"):
         save_prompt(GUIDE.text + "2", name="mine", parent="guide-1")
     assert path.read_bytes() == before
     assert list(folder.iterdir()) == [path]
@@ -155,8 +155,6 @@ def test_a_prompt_that_could_not_be_used_is_not_saved(folder: Path) -> None:
         save_prompt(GUIDE.text.replace("{answer}", "{foo}"), name="mine", parent="guide-1")
     with pytest.raises(ConfigError, match=r"lacks \{context\}"):
         save_prompt("{question}", name="mine", parent="assistant-1", kind="assistant")
-    with pytest.raises(ConfigError, match="surrogates not allowed"):
-        save_prompt(GUIDE.text + "\ud800", name="mine", parent="guide-1")
     assert not folder.exists()
 
 
@@ -180,14 +178,14 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 def test_what_looks_like_a_placeholder_and_is_not_filled_is_told(odd: str) -> None:
     prompt = Prompt("mine", GUIDE.text.replace("{context}", odd))
     with pytest.raises(ConfigError, match=re.escape(f"has {odd} ({{context}}), which must be written as in brackets")):
-        check_judge_prompt(prompt, SPECIFIED_CRITERIA)
+        check_prompt(prompt, "judge", Rubric())
     with pytest.raises(ConfigError, match="as in brackets"):
-        check_assistant_prompt(Prompt("mine", f"{{question}}{{context}}{odd}"))
+        check_prompt(Prompt("mine", f"{{question}}{{context}}{odd}"), "assistant", Rubric())
 
 
 def test_other_braces_are_text() -> None:
     text = GUIDE.text + '\n{"context": "…"} ｛手順書｝ {文脈} {{context}}'
-    check_judge_prompt(Prompt("mine", text), SPECIFIED_CRITERIA)
+    check_prompt(Prompt("mine", text), "judge", Rubric())
 
 
 def test_a_prompt_in_utf_16_is_named(folder: Path) -> None:

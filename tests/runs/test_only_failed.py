@@ -84,7 +84,7 @@ def test_rows_without_scores_are_judged_again_and_all_others_are_kept(
     run = again(load_run(torn.log_path or ""), tmp_path)
     assert asked(service) == [1, 3]
     assert points(run) == [90, 80, 90, 80, 90, 90]
-    assert (run.judge_model, run.info.rejudged_from) == (JUDGE, torn.info.run_id)
+    assert (run.info.judge_model, run.info.rejudged_from) == (JUDGE, torn.info.run_id)
     assert run.log_path != torn.log_path and load_run(run.log_path or "") == run
     kept = [(old.answer.answer, old.evaluation.rationale) for old in torn.results if old.evaluation.status == "ok"]
     assert kept == [(run.results[i].answer.answer, run.results[i].evaluation.rationale) for i in (0, 2, 4, 5)]

@@ -50,8 +50,7 @@ from socjudge.history import check_logs, load_labels
 from socjudge.history.labels import Label, append_label, read_rater
 from socjudge.history.reading import LogFile, read_logs, run_rows
 from socjudge.judging.replies import parse_judgement
-from socjudge.prompts.saved import check_prompt
-from socjudge.prompts.templates import fill
+from socjudge.prompts.templates import check_prompt, fill
 from socjudge.records import Completion, ModelRequest, Rubric, Usage
 from socjudge.runbooks.companions import COMPANION_NAMES, add_questions, load_organisation, load_synonyms
 from socjudge.runbooks.reading import load_runbooks

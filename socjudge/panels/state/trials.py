@@ -22,8 +22,8 @@ from ...base.files import load_bytes
 from ...base.messages import explained, say
 from ...base.texts import encodable
 from ...errors import ConfigError
-from ...prompts.saved import check_prompt, save_prompt
-from ...prompts.templates import Kind, Prompt, default_prompt_id, is_prompt_id, load_prompt
+from ...prompts.saved import save_prompt
+from ...prompts.templates import Kind, Prompt, check_prompt, default_prompt_id, is_prompt_id, load_prompt
 from ...records import UNKNOWN, EvaluationRun, Rubric
 from ...report.trial import PromptTrial, TrialPlan, plan_trial
 from ...runs.load import load_stored
