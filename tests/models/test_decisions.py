@@ -192,7 +192,7 @@ def test_it_judges_beside_others_and_is_compared_with_them(service: Service, tmp
     again = sj.rejudge(run, judge_model="gpt-4o-mini", logs_dir=tmp_path / "logs", progress=False)
     assert sum("questions" in each for each in service.requests) == sum(map(_is_chat, service.requests)) == 10
     logs = [each.log_path for each in (run, again)]
-    assert {sj.load_run(path).judge_model for path in logs if path} == {JUDGE, "gpt-4o-mini"}
+    assert {sj.load_run(path).info.judge_model for path in logs if path} == {JUDGE, "gpt-4o-mini"}
     compared = sj.compare_judges(sj.load_scores(tmp_path / "logs"), baseline="gpt-4o-mini")
     assert set(compared.mean_difference) == {20.0}
     run.write_report(tmp_path / "report.html")
