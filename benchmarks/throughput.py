@@ -136,12 +136,12 @@ def run_socjudge(at_once: int, count: int, timeout_s: float | None = None, cap: 
     judge: Any = "gpt-4o-mini"
     if timeout_s is not None or cap is not None:
         base_url, key = (os.environ[f"OPENAI_{name}"] for name in ("BASE_URL", "API_KEY"))
-        judge = OpenAIModel(judge, api_key=key, base_url=base_url, timeout_s=timeout_s)
+        judge = OpenAIModel(judge, api_key=key, base_url=base_url)
         judge.address = MAKER  # at its list prices
     how: dict[str, Any] = {
         "judge_model": judge,
         "max_cost_usd": cap,
-        "options": sj.RunOptions(max_concurrency=at_once),
+        "options": sj.RunOptions(max_concurrency=at_once, timeout_s=timeout_s),
         "progress": False,
     }
     with tempfile.TemporaryDirectory() as logs:

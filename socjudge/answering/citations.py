@@ -9,7 +9,7 @@ it is. The stored answer is never changed. An answer of the built-in assistant i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
@@ -18,7 +18,6 @@ from ..records import AssistantAnswer, Passage
 
 # A citation on a line of its own. The pattern tests for that last, which is twice as fast.
 _HEADED = re.compile(r"\[出典:(?<=^\[出典:)\s*([^\]>]+?)\s*(?:>\s*([^\]]+?)\s*)?\]\s*", re.MULTILINE)
-_NUMBERED = re.compile(r"^[ \t]*(?:\[\^?|【|\[doc)(\d{1,3})[\]】][:：]?[ \t]*", re.MULTILINE)
 _WORD = r"(?:(?:docs?|sources?|refs?|出典|参照|資料|文書)\s*[:：]?\s*)?"
 _MANY = rf"{_WORD}\d{{1,3}}(?:\s*[,、，]\s*{_WORD}\d{{1,3}})*"
 _CITING = re.compile(
@@ -36,9 +35,6 @@ _LIST = re.compile(
     r"|[ \t]*(?:[-*・>][ \t]*)?[\[［【]\^?(?:doc)?\d{1,3}[\]］】][:：]?[ \t]*[^\s\[［【。、,.:：])",
     re.IGNORECASE | re.MULTILINE,
 )
-# The breaks between the parts of a context without headings. A list that continues is one part.
-_BREAK = re.compile(r"\n\s*\n(?!\s*(?:[2-9]|\d\d)[.)])")
-_TITLE = re.compile(r"\s*#{1,6}[ \t]+(\S[^\n]*?)[ \t#]*\n+(?=[^\n])")
 _NO_BRACKETS = str.maketrans("[]［］", "()（）")
 _OUR_NAME = re.compile(r"資料\d+")  # the form of `numbered_name`
 _NUMBER = re.compile(r"\d+")
@@ -53,13 +49,11 @@ def as_material(answer: AssistantAnswer) -> AssistantAnswer:
         return answer
     if not all(passage.source for passage in given):
         return replace(answer, context=answer.context or "\n\n".join(p.text for p in given), passages=given)
-    passages, places = _numbered(tuple(map(titled, given)), answer.answer)
-    as_it_is = passages == given and (
-        _HEADED.search(answer.context) or not all(p.text.strip() in answer.context for p in given)
-    )
+    text = _in_our_form(answer.answer, given)
+    as_it_is = _HEADED.search(answer.context) or not all(p.text.strip() in answer.context for p in given)
     # A text that is missing, or does not fit the passages any more, is made from the passages.
-    context = answer.context if answer.context.strip() and as_it_is else format_context(passages)
-    return replace(answer, answer=_in_our_form(answer.answer, passages, places), context=context, passages=passages)
+    context = answer.context if answer.context.strip() and as_it_is else format_context(given)
+    return replace(answer, answer=text, context=context, passages=given)
 
 
 def unmeasurable(answer: AssistantAnswer) -> tuple[str, ...]:
@@ -83,14 +77,6 @@ def format_context(passages: Sequence[Passage]) -> str:
     return "\n\n".join(f"{passage.citation}\n{passage.text}" for passage in passages)
 
 
-def titled(passage: Passage) -> Passage:
-    """A passage with the Markdown heading at the beginning of its text as its heading, unless it has another."""
-    found = _TITLE.match(passage.text)
-    if not found or (passage.heading and not passage.heading.endswith(citable(found[1]))):
-        return passage
-    return replace(passage, text=passage.text[found.end() :], heading=passage.heading or citable(found[1]))
-
-
 def citable(name: str) -> str:
     """Return a name in a form that can stand in a citation: on one line, with round brackets instead of square ones."""
     return " ".join(name.translate(_NO_BRACKETS).split())
@@ -103,52 +89,38 @@ def numbered_name(k: int, count: int) -> str:
 
 
 def contexts_of(answer: AssistantAnswer) -> tuple[Passage, ...]:
-    """Its passages, or else the parts of its context text; without a source, they are named 資料1 (source 1) …."""
+    """Its passages, or else the parts of its context text between citations in our form. Passages without a source are
+    named 資料1 (source 1) …."""
     if answer.passages:
         count = len(answer.passages)
         return tuple(
             p if p.source else replace(p, source=numbered_name(k, count)) for k, p in enumerate(answer.passages, 1)
         )
-    # The text is split at citations in our form, or at the numbers 1, 2, 3 …, or else at blank lines.
     context = answer.context.strip()
-    if heads := list(_HEADED.finditer(context)):
-        parts = _parts(context, heads)
-        return tuple(Passage(part, head[1], head[2] or "") for head, part in zip(heads, parts, strict=True))
-    numbers = list(_NUMBERED.finditer(context))
-    if numbers and [int(found[1]) for found in numbers] == list(range(1, len(numbers) + 1)) and numbers[0].start() == 0:
-        parts = _parts(context, numbers)
-        return tuple(Passage(part, numbered_name(k, len(parts)), "") for k, part in enumerate(parts, 1))
-    return tuple(Passage(part, "", "") for part in _BREAK.split(context) if part)
+    heads = list(_HEADED.finditer(context))
+    if not heads:
+        return (Passage(context, "", ""),) if context else ()
+    ends = [*(head.start() for head in heads[1:]), len(context)]
+    return tuple(
+        Passage(context[head.end() : end].strip(), head[1], head[2] or "")
+        for head, end in zip(heads, ends, strict=True)
+    )
 
 
-def _parts(context: str, marks: Sequence[re.Match[str]]) -> list[str]:
-    ends = [*(mark.start() for mark in marks[1:]), len(context)]
-    return [context[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)]
-
-
-def _numbered(given: tuple[Passage, ...], text: str) -> tuple[tuple[Passage, ...], dict[int, str]]:
-    """Return the contexts, and their citations by the numbers by which the text cites them: none if that is not certain.
-    Contexts with the same citation then get different headings."""
+def _in_our_form(text: str, passages: Sequence[Passage]) -> str:
     marks = [found["marks"] for found in _CITING.finditer(text) if found["marks"]]
     marks += [source for source in cited_sources(text) if re.fullmatch(_MANY, source, re.IGNORECASE)]
     numbers = {int(n) for mark in marks for n in _NUMBER.findall(mark)}
     # If they count from 0, or stand beside citations in our form, it is unknown what they count.
-    mixed = any(_is_known(source, given) for source in cited_sources(text))
-    if not numbers or 0 in numbers or mixed or _LIST.search(text):
-        return given, {}
-    names, width = [passage.citation for passage in given], len(str(len(given)))
-    given = tuple(
-        replace(p, heading=" > ".join(filter(None, [p.heading, f"抜粋{k:0{width}}"])))
-        if names.count(p.citation) > 1 else p
-        for k, p in enumerate(given, 1)
-    )  # fmt: skip
-    return given, {k: passage.citation for k, passage in enumerate(given, start=1)}
+    mixed = any(_is_known(source, passages) for source in cited_sources(text))
+    is_counted = 0 not in numbers and not mixed and not _LIST.search(text)
+    places = {k: passage.citation for k, passage in enumerate(passages, start=1)} if is_counted else {}
 
-
-def _in_our_form(text: str, passages: Sequence[Passage], places: Mapping[int, str]) -> str:
     def by_number(numbers: str) -> str:
         named = [places.get(int(n), "") for n in _NUMBER.findall(numbers)]
-        return "".join(named) if all(named) else ""  # if one of several, as in [1, 3], is no context, none is certain
+        return (
+            "".join(dict.fromkeys(named)) if all(named) else ""
+        )  # if one of several, as in [1, 3], is no context, none is certain
 
     def one(found: re.Match[str]) -> str:
         named = ""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Set
 from dataclasses import replace
 from typing import Any
 
@@ -86,10 +85,8 @@ class DecisionModel(OpenAIModel):
         sent = orjson.dumps(self._body(request)).decode()
         return replace(request, messages=({"role": "user", "content": sent},))
 
-    def _body(
-        self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
-    ) -> dict[str, Any]:
-        # The other arguments are ignored: the endpoint needs every parameter, and takes no output limit.
+    def _body(self, request: ModelRequest, max_output_tokens: int | None = None) -> dict[str, Any]:
+        # The endpoint needs every parameter, and takes no output limit.
         rubric: Rubric = request.material["rubric"]
         data = _material(request.material["question"], request.material["answer"])
         return {

@@ -44,26 +44,23 @@ def get_settings(
 ) -> CallSettings:
     """Return the settings for calls. If one is not given, SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S or
     SOCJUDGE_PATIENCE_S is taken, or else the default. ConfigError for an invalid number."""
-    found = {}
-    for name, given, usual, least in (
-        ("output_tokens", output_tokens, OUTPUT_TOKENS, 1),
-        ("timeout_s", timeout_s, TIMEOUT_S, 0.1),
-        ("patience_s", patience_s, PATIENCE_S, 0.0),
-    ):
-        where: str = name
-        value: Any = given
-        if given is None:
-            where = f"SOCJUDGE_{name.upper()}"
-            value = os.environ.get(where) or usual
-        try:
-            found[name] = float(value)
-        except (TypeError, ValueError):
-            found[name] = math.nan
-        if not least <= found[name] < math.inf:
-            raise ConfigError(
-                "{name} is {found!r}, expected a number of {least:g} or more", name=where, found=value, least=least
-            )
-    return CallSettings(int(found["output_tokens"]), found["timeout_s"], found["patience_s"])
+    return CallSettings(
+        int(_number("output_tokens", output_tokens, OUTPUT_TOKENS, least=1)),
+        _number("timeout_s", timeout_s, TIMEOUT_S, least=0.1),
+        _number("patience_s", patience_s, PATIENCE_S, least=0.0),
+    )
+
+
+def _number(name: str, given: Any, usual: float, *, least: float) -> float:
+    if given is None:
+        name = f"SOCJUDGE_{name.upper()}"
+        given = os.environ.get(name) or usual
+    with contextlib.suppress(TypeError, ValueError):
+        if least <= float(given) < math.inf:
+            return float(given)
+    raise ConfigError(
+        "{name} is {found!r}, expected a number of {least:g} or more", name=name, found=given, least=least
+    )
 
 
 @dataclass

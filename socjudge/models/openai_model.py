@@ -7,11 +7,11 @@ import contextlib
 import math
 import re
 import weakref
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, Never
+from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 import orjson
@@ -61,12 +61,12 @@ def _close(client: Any) -> None:
 
 
 class OpenAIModel(Model):
-    """Call a model behind an OpenAI-compatible chat-completions endpoint. It holds a key, so it cannot be pickled.
-    A parameter that the service refuses is left out or replaced, because newer models refuse what older ones need."""
+    """Call a model behind an OpenAI-compatible chat-completions endpoint. A parameter that the service
+    refuses is left out or replaced, because newer models refuse what older ones need."""
 
     path = "/chat/completions"
 
-    def __init__(self, name: str, *, api_key: str = "", base_url: str = "", timeout_s: float | None = None) -> None:
+    def __init__(self, name: str, *, api_key: str = "", base_url: str = "") -> None:
         if _KEY.match(name):
             raise ConfigError(
                 "the model's name looks like an API key; put the key into OPENAI_API_KEY, and name a model "
@@ -81,19 +81,15 @@ class OpenAIModel(Model):
         if not re.fullmatch("[!-~]*", api_key):
             raise ConfigError("OPENAI_API_KEY holds characters that no key has; copy it again")
         if base_url and not _is_url(base_url):
-            raise ConfigError("OPENAI_BASE_URL must start with http:// or https://, like http://localhost:8000/v1")
-        if "@" in urlsplit(base_url).netloc:
             raise ConfigError(
-                "OPENAI_BASE_URL may hold no user name or password (…@); take it out, and put the key into "
-                "OPENAI_API_KEY"
+                "OPENAI_BASE_URL must be an address such as http://localhost:8000/v1, with http:// or https:// and without "
+                "a user name or password (…@); a key belongs into OPENAI_API_KEY"
             )
         import openai
 
         at = show_url(base_url)
-        self.service = MAKER if not base_url or at == f"https://{MAKER}/v1" else at
-        self.address = self.service
+        self.service = self.address = MAKER if not base_url or at == f"https://{MAKER}/v1" else at
         self.settings = hash_query(base_url) or "default"
-        self._timeout_s = timeout_s  # replaces the run's
         self._base_url = base_url
         self._client = openai.AsyncOpenAI(
             api_key=api_key or "none", base_url=base_url or None, max_retries=0,
@@ -128,70 +124,66 @@ class OpenAIModel(Model):
     def __repr__(self) -> str:
         return f"OpenAIModel({self.name!r})"
 
-    def __reduce__(self) -> Never:
-        raise ConfigError(
-            "{model} holds a key, so it is not sent elsewhere; pass the model's name, '{name}'",
-            model=repr(self),
-            name=self.name,
-        )
-
     async def _send(self, request: ModelRequest, gate: RunGate) -> Completion:
         import openai
 
         learned: set[str] = set()
         limit = int(min(request.max_output_tokens, self._most_output_tokens))
         was_cut = False
+        while True:
+            body = self._body(request, limit)
+            try:
+                completion = await self._reply(body, request, gate.settings)
+                break
+            except openai.APIStatusError as error:
+                told, status = read_error(error), error.status_code
+                if status in (400, 422) and told.rejects_output:
+                    return self.rejected(told, request)
+                about_request = status in (400, 422, 500)
+                room = self._room(told.about, limit) if about_request and not was_cut else None
+                if room is not None:
+                    limit, was_cut = room, True
+                elif about_request and (name := self._refused_name(status, told, body)):
+                    learned.add(name)
+                    self._left_out.add(name)
+                else:
+                    failure = failure_of(self, error, told, base_url=self._base_url)
+                    if not isinstance(failure, Retryable):
+                        self._left_out -= learned  # it is refused even so, so the cause is unknown
+                    raise failure from None
+        if completion.usage.output_tokens > limit + 64 and not self._left_out.intersection(_LIMITS):
+            self._left_out |= body.keys() & set(_LIMITS)  # the server ignores this parameter
+        return completion
+
+    async def _reply(self, body: Mapping[str, Any], request: ModelRequest, settings: CallSettings) -> Completion:
+        import openai
+
+        response = None
         try:
-            while True:
-                body, response = self._body(request, learned, limit), None
-                try:
-                    response = await self._post(body, gate.settings)
-                    _check_error(response)
-                    completion = self.read(response, request)
-                    self.check_reply(completion, response.get("id"), request)
-                    completion = replace(completion, request_id=self.without_keys(_REQUEST_ID.get()[:200]))
-                except openai.APIStatusError as error:
-                    told = read_error(error)
-                    if error.status_code in (400, 422) and told.rejects_output:
-                        self._left_out |= learned
-                        return self.rejected(told, request)
-                    if error.status_code not in (400, 422, 500):
-                        raise failure_of(self, error, told, base_url=self._base_url) from None
-                    room = None if was_cut else self._room(told.about, limit)
-                    if room is not None:
-                        limit, was_cut = room, True
-                    elif name := self._refused_name(error.status_code, told, body):
-                        learned.add(name)
-                    else:
-                        raise failure_of(self, error, told, base_url=self._base_url) from None
-                    continue
-                except openai.APIConnectionError as error:
-                    raise self._connection_error(error, gate.settings) from None
-                except (openai.APIError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
-                    told = Told("") if isinstance(response, dict) and "choices" in response else read_body(response)
-                    why = self.redact(told.words or f"{type(error).__name__}: {error}")[:200]
-                    raise Retryable(
-                        say(
-                            "the response is no chat completion ({reason}); is OPENAI_BASE_URL right (it often "
-                            "ends in /v1)?",
-                            reason=why,
-                        ),
-                        may_be_billed=True,
-                    ) from None
-                self._left_out |= learned
-                if completion.usage.output_tokens > limit + 64 and not self._left_out.intersection(_LIMITS):
-                    self._left_out |= body.keys() & set(_LIMITS)  # the server ignores this parameter
-                return completion
-        except Retryable:
-            self._left_out |= learned  # but if the request is refused even so, the cause is unknown
+            response = await self._post(body, settings)
+            _check_error(response)
+            completion = self.read(response, request)
+            self.check_reply(completion, response.get("id"), request)
+            return replace(completion, request_id=self.without_keys(_REQUEST_ID.get()[:200]))
+        except openai.APIStatusError:
             raise
+        except openai.APIConnectionError as error:
+            raise self._connection_error(error, settings) from None
+        except (openai.APIError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+            told = Told("") if isinstance(response, dict) and "choices" in response else read_body(response)
+            why = self.redact(told.words or f"{type(error).__name__}: {error}")[:200]
+            cause = say(
+                "the response is no chat completion ({reason}); is OPENAI_BASE_URL right (it often ends in /v1)?",
+                reason=why,
+            )
+            raise Retryable(cause, may_be_billed=True) from None
 
     async def _post(self, body: Mapping[str, Any], settings: CallSettings) -> Any:
         import aiohttp
         import openai
 
         _REQUEST_ID.set("")
-        wait_s = self._timeout_s or settings.timeout_s
+        wait_s = settings.timeout_s
         options: Any = {} if wait_s == TIMEOUT_S else {"timeout": _timeout(wait_s)}
         try:
             # `chat.completions.create` would build typed objects, which takes as long as the rest of a call
@@ -214,7 +206,7 @@ class OpenAIModel(Model):
         if any(issubclass(kind, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError) for kind in kinds):
             return Retryable(say("cannot connect ({reason}); is OPENAI_BASE_URL right?", reason=why), unreachable=True)
         if any(issubclass(kind, TimeoutError) for kind in kinds):
-            said = say("no reply within {seconds:g} s", seconds=self._timeout_s or settings.timeout_s)
+            said = say("no reply within {seconds:g} s", seconds=settings.timeout_s)
             return Retryable(said, may_be_billed=True, timed_out=True)
         return Retryable(say("the connection was lost ({reason})", reason=why), may_be_billed=True)
 
@@ -256,10 +248,8 @@ class OpenAIModel(Model):
             "refusal" if refusal else reason,
         )
 
-    def _body(
-        self, request: ModelRequest, refused: Set[str] = frozenset(), max_output_tokens: int | None = None
-    ) -> dict[str, Any]:
-        refused = self._left_out | refused
+    def _body(self, request: ModelRequest, max_output_tokens: int | None = None) -> dict[str, Any]:
+        refused = self._left_out
         parameters: dict[str, Any] = {}
         if "temperature" not in refused:
             parameters["temperature"] = 0
@@ -309,7 +299,8 @@ class OpenAIModel(Model):
 def _is_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_open = parts.scheme in ("http", "https") and "@" not in parts.netloc
+        return is_open and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a stray bracket, or a port that is no number
         return False
 

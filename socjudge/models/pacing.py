@@ -226,7 +226,6 @@ class Model:
     address: str = ""  # that is called, for the price; "" if nobody can tell
     settings: str = "default"  # what tells models of one name apart
     is_lexical: bool = False  # whether it only compares words
-    _timeout_s: float | None = None  # the longest wait for a reply, if it is not the run's
 
     def __init__(self, name: str, where: str, account: Account, keys: Iterable[str] = ()) -> None:
         self.name, self.where = name, where
@@ -261,7 +260,7 @@ class Model:
 
         return await send_with_retries(
             lambda: self._send(request, gate), what=self.where, account=self._account, gate=gate,
-            most_usd=lambda: self.reserve_usd(request, gate), counted_usd=counted_usd, timeout_s=self._timeout_s,
+            most_usd=lambda: self.reserve_usd(request, gate), counted_usd=counted_usd,
         )  # fmt: skip
 
     def reserve_usd(self, request: ModelRequest, gate: RunGate) -> float | None:

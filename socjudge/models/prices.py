@@ -21,6 +21,7 @@ TOKENS_PER_WIDE_CHARACTER = 0.73
 TOKENS_PER_NARROW_CHARACTER = 0.3
 # An average. Japanese has 4.1 with that vocabulary; vocabularies made for Japanese have about twice as much.
 MAX_BYTES_PER_TOKEN = 16
+LONG = 100_000  # tokens; the price of some models depends on the length of the text from here on
 
 
 def price_key(model: str, address: str) -> str:
@@ -108,28 +109,19 @@ def _with_thoughts(used: Mapping[str, Any], counted_in: int, counted_out: int) -
 
 
 def _list_price(model: str, seller: str | None, input_tokens: int, output_tokens: int) -> float | None:
-    # Looking up a price takes as long as making the call, so prices per token are cached for a quarter of an hour,
-    # because some depend on the time of day.
-    known, per_token = _prices_per_token(model, seller, int(time.time() // 900))
-    if not known:
-        return None
-    if per_token is None:
+    if input_tokens > LONG:
         price = _look_up(model, seller, input_tokens, output_tokens)
         return None if price is None else float(price)
-    return float(per_token[0] * input_tokens + per_token[1] * output_tokens)
+    # Looking up a price takes as long as making the call, so prices per token are cached for a quarter of an hour,
+    # because some depend on the time of day.
+    per_token = _prices_per_token(model, seller, int(time.time() // 900))
+    return None if per_token is None else float(per_token[0] * input_tokens + per_token[1] * output_tokens)
 
 
 @functools.lru_cache(maxsize=256)
-def _prices_per_token(model: str, seller: str | None, quarter: int) -> tuple[bool, tuple[Decimal, Decimal] | None]:
-    """Return whether the list prices have the model, and its prices of one token of input and of output."""
-    if _look_up(model, seller, 1_000, 0) is None:
-        return False, None
-    lengths = (1_000, 150_000, 1_000_000)
-    inward = {Decimal(_look_up(model, seller, length, 0) or 0) / length for length in lengths}
-    outward = {Decimal(_look_up(model, seller, 0, length) or 0) / length for length in lengths}
-    if len(inward) > 1 or len(outward) > 1:  # the prices depend on the length of the text
-        return True, None
-    return True, (inward.pop(), outward.pop())
+def _prices_per_token(model: str, seller: str | None, quarter: int) -> tuple[Decimal, Decimal] | None:
+    prices = _look_up(model, seller, 1000, 0), _look_up(model, seller, 0, 1000)
+    return None if prices[0] is None else (prices[0] / 1000, (prices[1] or Decimal()) / 1000)
 
 
 def _look_up(model: str, seller: str | None, input_tokens: int, output_tokens: int) -> Decimal | None:

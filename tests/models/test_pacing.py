@@ -79,8 +79,10 @@ def test_a_server_that_queues_loses_no_question_whatever_the_ceiling(
         return Reply(judgement(80))
 
     service.default = reply
-    judge = providers.OpenAIModel("slow", base_url=service.base_url, timeout_s=2)
-    run = run_judge(16, tmp_path, judge_model=judge, max_concurrency=ceiling)  # 16 at once would take 3.2 s
+    judge = providers.OpenAIModel("slow", base_url=service.base_url)
+    run = run_judge(
+        16, tmp_path, judge_model=judge, max_concurrency=ceiling, timeout_s=2
+    )  # 16 at once would take 3.2 s
     assert {r.evaluation.status for r in run.results} == {"ok"}
     assert service.max_at_once < 16
 
