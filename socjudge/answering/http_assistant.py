@@ -133,6 +133,10 @@ class HttpAssistant:
     async def ask(self, question: str, timeout_s: float) -> dict[str, Any]:
         """Ask one question. Return the answer in a form for `as_answer`.
         NoAnswer if there is no usable reply, or no answer in it. Retryable if the service says how long to wait."""
+        return self._mapped(*await self.read(question, timeout_s))
+
+    async def read(self, question: str, timeout_s: float) -> tuple[list[Any], Any]:
+        """Ask one question. Return what was replied, one item or one per event, and what stands where the answer is."""
         response, raw = await self._send(question, timeout_s)
         charset, headers = response.charset_encoding or "", response.headers
         self._check_status(response, raw)
@@ -152,7 +156,7 @@ class HttpAssistant:
             answer = follow(replies[0], steps)
             if isinstance(answer, list) and answer and all(isinstance(text, str) for text in answer):
                 answer = "\n".join(answer)
-        return self._mapped(replies, answer)
+        return replies, answer
 
     async def _send(self, question: str, timeout_s: float) -> tuple[Any, bytes]:
         import httpx2

@@ -54,7 +54,7 @@ def _tried(table: Mapping[str, Any], name: str, path: Path) -> Any:
 
     tried = HttpAssistant({**table, "answer": "$"}, where=f"[{ASSISTANTS}.{name}]")
     try:
-        replies, _ = event_loop.wait(tried.reply({"question": _TRIED}, _WAIT_S))
+        replies, _ = event_loop.wait(tried.read(_TRIED, _WAIT_S))
     except NoAnswer as error:
         raise ConfigError(
             "{said}\n"
@@ -64,7 +64,7 @@ def _tried(table: Mapping[str, Any], name: str, path: Path) -> Any:
             name=name,
             path=path,
         ) from None
-    return replies[-1].value if replies else ""
+    return replies[-1] if replies else ""
 
 
 def guess_paths(reply: Any) -> tuple[str, str]:
