@@ -46,7 +46,7 @@ from .report.trial import try_prompt as try_prompt
 from .runbooks.index import build_index as build_index
 from .runbooks.index import load_index as load_index
 from .runbooks.index import open_index as open_index
-from .runs.load import load_run as load_run
+from .runs.logs import load_run as load_run
 from .runs.suite import plan_run as plan_run
 from .runs.suite import rejudge as rejudge
 from .runs.suite import run_evaluation_suite as run_evaluation_suite

@@ -107,5 +107,4 @@ class BudgetReached(RunStopped):
 
 
 class RunNote(UserWarning):
-    """What a run must tell before it starts, such as an interrupted run that it does not resume. It is printed instead
-    where progress is shown."""
+    """What a run must tell before it starts, such as an interrupted run that it does not resume."""

@@ -17,7 +17,7 @@ from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_prompt, load_prompt
 from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, Usage, is_embedded
 from ..runs.forecast import cost_notes
-from ..runs.load import load_run
+from ..runs.logs import load_run
 from ..settings import open_project
 from ..stats.agreement import judge_agreement
 from ..stats.correction import corrected_pass_rate

@@ -16,8 +16,8 @@ from ..base.messages import listed, say
 from ..base.texts import change_citations, fold
 from ..errors import ConfigError
 from ..records import AssistantAnswer, EvalQuestion, EvaluationRun
-from ..runs.load import load_run
 from ..runs.log_json import answer_sha256
+from ..runs.logs import load_run
 
 Given = Path | str | EvaluationRun | Sequence[tuple[EvalQuestion, AssistantAnswer]]
 

@@ -71,7 +71,7 @@ def certify(
     from ..certify.certificate import load_certificate, save_certificate
     from ..certify.issue import plan_certificate
     from ..report.certificate_page import write_certificate_page
-    from ..runs.load import load_run
+    from ..runs.logs import load_run
 
     run = load_run(log_path(log))
     what: dict[str, Any] = {**judge, "labels": labels, "damaged": damaged}

@@ -81,8 +81,7 @@ def one_judge(named: list[str] | None) -> str:
 
 def log_path(name: str | None, logs_dir: Path | str | None = None) -> Path:
     """Return the path of the log that was named, or of the newest one in the folder of logs."""
-    from ..runs.load import named_log
-    from ..runs.logs import log_files
+    from ..runs.logs import log_files, named_log
 
     if name is not None:
         return named_log(name, logs_dir)

@@ -105,7 +105,7 @@ def rejudge(
     max_failures: given.MaxFailures = 10,
 ) -> None:
     from ..base.conditions import rubric_changes
-    from ..runs.load import load_run
+    from ..runs.logs import load_run
     from ..runs.suite import plan_rejudge
 
     def plan() -> RunPlan:
@@ -127,12 +127,11 @@ def unfinished(logs_dir: given.LogsDir = None) -> None:
     runs = unfinished_runs(logs_dir)
     for each in runs:
         told = say(
-            "{path}: {done} of {total} judged answers{unread}, {cost} so far; judge {judge}, assistant {assistant}, "
+            "{path}: {done} of {total} judged answers, {cost} so far; judge {judge}, assistant {assistant}, "
             "started {started}",
             path=shown_path(each.path),
             done=each.done,
             total=each.total,
-            unread=each.unread_text,
             cost=money(each.cost_usd),
             judge=each.run.judge_model,
             assistant=each.run.assistant_model,

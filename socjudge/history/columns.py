@@ -35,12 +35,10 @@ _TYPES: dict[type, Any] = {float: "Float64", int: "Int64", bool: "boolean"}
 
 
 def run_frame(runs: Sequence[LoggedRun]) -> pd.DataFrame:
-    """Return one row per run, with the columns of `load_runs`."""
     return pd.DataFrame(_run_columns(runs))
 
 
 def result_frame(runs: Sequence[LoggedRun], *, text: bool = False) -> pd.DataFrame:
-    """Return one row per judged answer, with the columns of `load_results`."""
     own, answers = _run_columns(runs), _answer_columns(runs)
     run = np.repeat(np.arange(len(runs)), [len(each.answers) for each in runs])
     columns = {name: own[name][run] for name in _SHARED} | _question(answers)
@@ -54,7 +52,6 @@ def result_frame(runs: Sequence[LoggedRun], *, text: bool = False) -> pd.DataFra
 
 
 def score_frame(runs: Sequence[LoggedRun], *, text: bool = False) -> pd.DataFrame:
-    """Return one row per answer and criterion, with the columns of `load_scores`."""
     own, answers = _run_columns(runs), _answer_columns(runs)
     lengths = [len(names) for names in answers["criteria"]]
     row = np.repeat(np.arange(len(lengths)), lengths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,11 +73,7 @@ def _of_runbooks(folder: Path) -> Iterator[_Finding]:
             yield _unreadable(source, error, path)
             continue
         for note in notes:
-            remedy = (
-                say("check the text that was read, and save the file as UTF-8")
-                if note.problem == "encoding"
-                else say("write what an answer needs of it as plain text, or leave it")
-            )
+            remedy = say("write what an answer needs of it as plain text in UTF-8, or leave it")
             yield _Finding("note", source, listed(note.places), note.problem, note.what, remedy)
         if not split_runbook(text, source):
             no_text = say("{path}: no text below its headings; skipped", path=path)
@@ -85,8 +81,7 @@ def _of_runbooks(folder: Path) -> Iterator[_Finding]:
         elif (owner := owners.setdefault(text.strip(), source)) != source:
             same = say("it has the same text as {owner}", owner=owner)
             yield _Finding("warning", source, "", "duplicate", same, say("remove one of the two"))
-    beside: list[Callable[[Path], object]] = [load_synonyms, load_questions, load_organisation]
-    for load in beside:
+    for load in (load_synonyms, load_questions, load_organisation):
         try:
             load(folder)
         except ConfigError as error:

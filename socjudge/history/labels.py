@@ -61,8 +61,6 @@ class Label:
 
 @dataclass(frozen=True)
 class RaterFile:
-    """Hold the content of a rater's file."""
-
     scores: Mapping[Key, Label]  # those that the rater saved last
     again: Mapping[Key, Label]  # those that the rater gave when the answer was shown a second time
     problem: str = ""  # which lines were left out, why, and what to do; "" if no line was left out
@@ -83,8 +81,7 @@ def rater_name(name: str) -> str:
 
 
 def append_label(rater: str, label: Label, folder: Path | None = None) -> Path:
-    """Append a person's scores of one answer to the person's file, on the disk, and return the file's path.
-    Raises ConfigError if the rater's name cannot be used or the file cannot be written."""
+    """Append a person's scores of one answer to the person's file, on the disk, and return the file's path."""
     folder = folder or constants.LABELS_DIR
     rater = rater_name(rater)
     path = folder / f"{rater}.jsonl"
@@ -126,8 +123,7 @@ def read_rater(path: Path) -> RaterFile:
 
 
 def _first(broken: list[str]) -> str:
-    more = say(" and {count} more", count=len(broken) - _NAMED) if len(broken) > _NAMED else ""
-    return "; ".join(broken[:_NAMED]) + more
+    return "; ".join(broken[:_NAMED]) + (" …" if len(broken) > _NAMED else "")
 
 
 def load_labels(folder: Path | str | None = None) -> pd.DataFrame:

@@ -67,8 +67,6 @@ class Answer(NamedTuple):
 
 
 class LoggedRun(NamedTuple):
-    """What the frames have of a log."""
-
     run_id: str
     log: str
     started_at: str
@@ -135,7 +133,7 @@ def read_logs(files: list[LogFile], *, text: bool = False) -> list[LoggedRun]:
 def _read(file: LogFile, text: bool) -> LoggedRun:
     log, info = parse_rows(load_log(file.path), file.path)
     judged = [
-        _Judged(
+        (
             (row.question_id, row.category, row.answer_repeat, row.judge_repeat), row, row.assistant.truncated,
             row.answer_sha256, row.evaluation,
         )
@@ -152,23 +150,13 @@ def _remembered(file: LogFile) -> LoggedRun:
 def run_rows(run: EvaluationRun) -> LoggedRun:
     """Return the rows, with texts, of a run that is in memory, as if its log had been read."""
     judged = [
-        _Judged(
+        (
             (each.question.id, each.question.category, each.answer_repeat, each.judge_repeat), each.answer,
             each.answer.truncated, "", each.evaluation,
         )
         for each in run.results
     ]  # fmt: skip
     return _logged(run.log_path.name if run.log_path else "", run.run, run.summary, judged, True)
-
-
-class _Judged(NamedTuple):
-    """A judged answer of a log or of a run."""
-
-    place: tuple[int | str, str, int, int]  # id and category of the question, answer repeat, judge repeat
-    answer: Row | AssistantAnswer
-    truncated: bool | None
-    answer_sha256: str  # "" if it is not known yet
-    evaluation: Any  # an Evaluation, or the log's, which is settled as that is
 
 
 @contextlib.contextmanager
@@ -183,9 +171,11 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _logged(log: str, info: RunInfo, summary: RunSummary, judged: Sequence[_Judged], text: bool) -> LoggedRun:
+def _logged(log: str, info: RunInfo, summary: RunSummary, judged: Sequence[tuple[Any, ...]], text: bool) -> LoggedRun:
     rule, usage = run_rule(info), info.assistant_usage + info.judge_usage
-    answers = tuple(_answer(each, rule.line, summary.is_contradictory, text) for each in judged)
+    answers = tuple(
+        _answer(*each, line=rule.line, is_contradictory=summary.is_contradictory, text=text) for each in judged
+    )
     averages = [row.average_score for row in answers if row.average_score is not None]
     values: dict[str, Any] = dict(zip((*_OF_RUN, *_OF_RUN_TOO), _of_info(info), strict=True))
     values |= {name: getattr(summary, name) for name in _OF_SUMMARY}
@@ -204,8 +194,18 @@ def _logged(log: str, info: RunInfo, summary: RunSummary, judged: Sequence[_Judg
     return LoggedRun(info.run_id, log, info.started_at, own, answers, info.schema_version)
 
 
-def _answer(judged: _Judged, line: float, is_contradictory: bool, text: bool) -> Answer:
-    answer, evaluation, flags = judged.answer, judged.evaluation, judged.answer.flags
+def _answer(
+    place: tuple[int | str, str, int, int],  # id and category of the question, answer repeat, judge repeat
+    answer: Row | AssistantAnswer,
+    truncated: bool | None,
+    sha256: str,  # "" if it is not known yet
+    evaluation: Any,  # an Evaluation, or the log's, which is settled as that is
+    *,
+    line: float,
+    is_contradictory: bool,
+    text: bool,
+) -> Answer:
+    flags = answer.flags
     scores, status, average, passed = (
         evaluation.scores, evaluation.status, evaluation.average_score, evaluation.passed,
     )  # fmt: skip
@@ -221,9 +221,9 @@ def _answer(judged: _Judged, line: float, is_contradictory: bool, text: bool) ->
         passed = None if outcome == "open" else outcome == "passed"
     texts = (answer.question, answer.answer, answer.context, evaluation.overall_comment, evaluation.error)
     return Answer(
-        *judged.place, average, low, high, None if is_contradictory else passed, status, flags.insufficient_evidence,
+        *place, average, low, high, None if is_contradictory else passed, status, flags.insufficient_evidence,
         flags.dangerous_operation, flags.ambiguous_query, evaluation.processing_time, evaluation.usage.cost_usd,
-        judged.answer_sha256 or answer_sha256(answer.answer, answer.context), evaluation.model, judged.truncated,
+        sha256 or answer_sha256(answer.answer, answer.context), evaluation.model, truncated,
         criteria, points, causes,
         tuple(evaluation.rationale.get(name, "") for name in criteria) if text else (), texts if text else (),
     )  # fmt: skip

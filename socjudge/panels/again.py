@@ -11,7 +11,7 @@ from ..base.showing import block, escape
 from ..history.frames import load_runs
 from ..records import EvaluationRun
 from ..runs.forecast import RunPlan, foresee
-from ..runs.load import load_stored
+from ..runs.logs import load_stored
 from ..runs.plan import plan_rejudging
 from .controls import model_box, usual_model
 from .state.session import Session

@@ -21,8 +21,7 @@ from ..charts.style import chart_url
 from ..errors import ConfigError
 from ..history.frames import load_runs, load_scores
 from ..report.effect import compare_runs
-from ..runs.load import load_stored
-from ..runs.logs import log_files
+from ..runs.logs import load_stored, log_files
 from ..stats.matrix import FAILED, PASSED, question_matrix, run_names
 from .again import JudgeAgain
 from .controls import AUTO, ROW, Panel, button, field, heading, html, told_in

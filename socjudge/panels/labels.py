@@ -15,7 +15,7 @@ from .. import constants
 from ..base.messages import listed, say
 from ..base.showing import block, escape
 from ..errors import ConfigError
-from ..runs.load import load_run
+from ..runs.logs import load_run
 from .controls import Panel, button, field, heading, html, log_choices, told_in
 from .state.labelling import LabelSession
 from .views.labels import item_html, judged_html, progress_html

@@ -20,7 +20,7 @@ from ..models.opening import list_models
 from ..records import EvaluationRun, RunOptions
 from ..runs.forecast import RunPlan, foresee
 from ..runs.given_answers import open_answers
-from ..runs.load import load_stored
+from ..runs.logs import load_stored
 from ..runs.plan import Plan, plan_answers, plan_rejudging
 from ..settings import open_project
 from .controls import (

@@ -27,8 +27,6 @@ _ALIKE = ["judge_model", "prompt_id", "prompt_sha256", "assistant_model", "datas
 
 
 class Row(NamedTuple):
-    """Hold one judged answer as the report shows it."""
-
     result: EvaluationResult
     verdict: Verdict
     scores: Mapping[str, float | None]  # of every criterion of the run; None if it is missing
@@ -38,10 +36,8 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Hold a table of the report as texts. The first cell of a row is its heading."""
-
     heads: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]  # of texts; the first is the heading of the row
 
 
 def counted(run: EvaluationRun) -> tuple[EvaluationRun, RunSummary]:
@@ -72,7 +68,6 @@ def rows_of(run: EvaluationRun) -> list[Row]:
 
 
 def means_of(scores: pd.DataFrame, by_criterion: pd.DataFrame) -> Table:
-    """Return the mean score of each criterion of a run, and last that of all criteria (総合)."""
     found = pd.concat([by_criterion, summarise_scores(scores, by=()).assign(criterion=OVERALL)])
     head, ranges = _ranges(found)
     heads = (say("Criterion"), say("Mean"), head, say("Questions"), say("Scores missing"))
@@ -84,8 +79,7 @@ def means_of(scores: pd.DataFrame, by_criterion: pd.DataFrame) -> Table:
 
 
 def _ranges(means: pd.DataFrame) -> tuple[str, list[str]]:
-    """Return the heading of a column, and for each mean its interval. Too few questions have none, but a lowest and a
-    highest mean."""
+    """Return a column's heading, and each mean's interval: lowest and highest mean if there are too few questions."""
     texts = []
     for row in means.to_dict("records"):
         low, high = ("lowest", "highest") if row["n"] < FEWEST else ("ci_low", "ci_high")
@@ -116,14 +110,12 @@ def previous_log(scores: pd.DataFrame, run_id: str) -> str:
 
 
 def compared(before: EvaluationRun, run: EvaluationRun) -> dict[str, Any]:
-    """Compare a run with an earlier one, as the template of the report shows it. If `compare_runs` cannot compare the
-    two, only the reason is shown."""
+    """Compare a run with an earlier one. If `compare_runs` cannot compare the two, only the reason is shown."""
     try:
         effect = compare_runs(before, run)
     except ConfigError as error:  # another judging and other answers, or no common question
         return {"before": before, "lines": [str(error)], "table": None, "is_tested": False}
-    shown = effect.table
-    table = Table(tuple(map(str, shown)), list(shown.itertuples(index=False, name=None)))
+    table = Table(tuple(map(str, effect.table)), list(effect.table.itertuples(index=False, name=None)))
     return {"before": before, "lines": effect.lines, "table": table, "is_tested": True}
 
 
@@ -147,13 +139,10 @@ def trend_of(scores: pd.DataFrame, most: int) -> dict[str, Any] | None:
     alt = say(words, count=len(rows), last=points(means["mean"].iloc[-1]))
     dated = scores.dropna(subset=["started_at"])
     plots = [plot_criterion_trend, plot_question_strip] if dated["run_id"].nunique() > 1 else []
-    left_out = ""
     if plots and dated["question_id"].nunique() > MOST_ROWS:
         plots.remove(plot_question_strip)
-        words = "The chart of each question over time is left out, because there are more than {count} questions."
-        left_out = say(words, count=MOST_ROWS)
     charts = [_chart(plot, dated, alt) for plot in plots]
-    return {"table": Table(heads, rows), "left_out": left_out, "charts": charts}
+    return {"table": Table(heads, rows), "charts": charts}
 
 
 # -- charts

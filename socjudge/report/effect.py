@@ -22,7 +22,7 @@ from ..base.showing import block, escape
 from ..base.texts import visible
 from ..errors import ConfigError
 from ..records import EvalQuestion, EvaluationRun
-from ..runs.load import load_run, named_log
+from ..runs.logs import load_run, named_log
 from ..stats.basics import MIN_QUESTIONS, OVERALL, need_columns, plain_floats
 from ..stats.bridge import bridge_judges
 from ..stats.comparison import compare_groups, pair_scores, question_pairs, same_answers
@@ -128,8 +128,7 @@ def compare_runs(
           (baseline_mean: before; mean: after)
         - questions: a row per question: question_id, category; before, after (mean score over criteria and repeats,
           0–100, missing if it cannot be compared); difference (after minus before); direction (合格→不合格, pass to fail;
-          不合格→合格, fail to pass; 合格のまま, still a pass; 不合格のまま, still a fail; or 比較対象外, not compared);
-          largest_move (the largest change of one criterion, in points)
+          不合格→合格, fail to pass; 合格のまま, still a pass; 不合格のまま, still a fail; or 比較対象外, not compared)
         - conditions: a row per condition that differs between the runs: column (of the frames, such as prompt_id);
           condition (its name), before, after, phrase (the difference), all in the language of the messages
         - finding, corresponding, notes: the result and its limits in words
@@ -205,8 +204,6 @@ def compare_runs(
 
 
 class _Side(NamedTuple):
-    """One of the two runs."""
-
     run_id: str
     scores: pd.DataFrame
     questions: Mapping[Any, EvalQuestion]  # by id; empty if they are not known
@@ -255,7 +252,6 @@ def _left_out(sides: list[_Side], both: set[Any], reworded: set[Any]) -> list[st
 
 
 def _limits(sides: list[_Side], changed: list[Difference], told: Mapping[Any, Mapping[str, str]]) -> list[str]:
-    """Say what cannot be known of the difference."""
     notes = []
     if any(not told[side.run_id].get(name) for side in sides for name in ("judge_model", "prompt_sha256")):
         notes.append(
@@ -277,8 +273,9 @@ def _differ(one: EvalQuestion, other: EvalQuestion) -> bool:
 def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd.DataFrame:
     rows = scores.drop_duplicates("question_id")[[name for name in ("question_id", "category") if name in scores]]
     rows = rows.reset_index(drop=True)
-    pairs = pair_scores(pooled, *ids, by="run_id", who="compare_runs")
-    means = question_pairs(pairs, OVERALL).reindex(rows["question_id"])
+    means = question_pairs(pair_scores(pooled, *ids, by="run_id", who="compare_runs"), OVERALL).reindex(
+        rows["question_id"]
+    )
     lines = [frame_rule(scores[scores["run_id"] == run_id]).line for run_id in ids]
     before, after = (means[side].to_numpy(dtype=float) for side in ("first", "second"))
     direction = [
@@ -287,10 +284,7 @@ def _questions(scores: pd.DataFrame, pooled: pd.DataFrame, ids: list[str]) -> pd
         else _DIRECTIONS[bool(reaches(one, lines[0])), bool(reaches(other, lines[1]))]
         for one, other in zip(before, after, strict=True)
     ]
-    moves = (pairs["second"] - pairs["first"]).abs()
-    largest = moves.groupby(pairs["question_id"], observed=True).max()
-    moved = largest.reindex(rows["question_id"]).to_numpy(dtype=float)
-    return rows.assign(before=before, after=after, difference=after - before, direction=direction, largest_move=moved)
+    return rows.assign(before=before, after=after, difference=after - before, direction=direction)
 
 
 def _overall(found: pd.DataFrame) -> dict[Any, Any]:

@@ -32,7 +32,7 @@ from ..certify.certificate import run_certificate
 from ..errors import ConfigError
 from ..history.frames import load_runs, load_scores, run_history
 from ..records import EvaluationRun
-from ..runs.load import load_run, named_log
+from ..runs.logs import load_run, named_log
 from ..settings import open_project
 from ..stats.basics import OVERALL, summarise_scores
 from ..stats.gate import gate_confidence
@@ -99,10 +99,6 @@ def write_report(
     is_chosen = baseline is not None
     if baseline is not None and not isinstance(baseline, EvaluationRun):
         baseline = load_run(named_log(baseline))
-    if baseline is not None and baseline.run.run_id == run.run.run_id:
-        raise ConfigError(
-            "write_report: the run and its baseline are both {run!r}; choose two different runs", run=run.run.run_id
-        )
     if baseline is None and history is not None and run.log_path and (log := previous_log(history, run.run.run_id)):
         baseline = load_run(run.log_path.with_name(log))
     with speaking(cast(Language, tongue)):
@@ -144,7 +140,6 @@ def _of_log(given: Path) -> tuple[EvaluationRun, pd.DataFrame | None]:
 
 
 def _contents(run: EvaluationRun, history: pd.DataFrame | None, baseline: EvaluationRun | None) -> dict[str, Any]:
-    """Return what the template shows besides the answers."""
     logged, (run, best) = run.summary, counted(run)
     rule, verdict, frames, total = run_rule(run.run), run_verdict(run), run_history(run), run.summary.total_questions
     gate = gate_confidence(frames.results).iloc[0]
@@ -205,8 +200,7 @@ def _asset(name: str) -> dict[str, Any]:
 
 
 def checked_page(path: Path | str) -> Path:
-    """Return the path to which a page can be written. Raises ConfigError if its folder is missing, or if a folder or a
-    file that socjudge did not write is there."""
+    """Return the path of a page. ConfigError if its folder is missing, or if what is there is no page of socjudge."""
     path = Path(path)
     if not path.parent.is_dir():
         raise ConfigError(
@@ -227,7 +221,6 @@ def checked_page(path: Path | str) -> Path:
 
 
 def write_page(path: Path, html: str) -> None:
-    """Write a page as a whole or not at all. Raises ConfigError if this fails."""
     with (
         explained(
             "{path}: the report cannot be written ({reason}); remove the cause or take another folder, then try again",

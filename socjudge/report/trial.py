@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
 from .. import constants
 from ..base.files import as_path
-from ..base.messages import say
-from ..base.showing import facts_html, money
 from ..errors import ConfigError
 from ..models.opening import Model
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Kind, Prompt, check_prompt, default_prompt_id, load_prompt
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunOptions, is_embedded, total_usage
 from ..runs.forecast import RunPlan, foresee
-from ..runs.load import load_stored
-from ..runs.logs import log_files
+from ..runs.logs import load_stored, log_files
 from ..runs.plan import STORED, Plan, plan_answers, plan_rejudging
 from ..runs.running import shared_budget
 from .effect import FLIPS, RunComparison, compare_runs
@@ -37,40 +34,38 @@ _JUDGING = ("judge_model", "judge_service", "embedded_judge", "judge_prompt_sha2
 _ANSWERING = ("assistant_model", "assistant_service", "assistant_prompt_sha256", "index_fingerprint", "k")
 
 
-@dataclass(frozen=True)
-class QuestionChange:
-    """The results on one question with each of the two prompts of a trial."""
-
-    before: tuple[EvaluationResult, ...]  # with the base prompt
-    after: tuple[EvaluationResult, ...]  # with the edited prompt
+class QuestionChange(NamedTuple):
+    before: tuple[EvaluationResult, ...]  # the results on a question with the base prompt
+    after: tuple[EvaluationResult, ...]  # and with the edited prompt
     direction: str  # one of FLIPS; empty if the verdict did not change
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class PromptTrial:
     """What an edited prompt changed, compared with its base prompt. `socjudge.try_prompt` makes it."""
 
     before: EvaluationRun  # with the base prompt
     after: EvaluationRun  # with the edited prompt
     same_answers: bool  # whether both prompts were tried on the same answers
-    made: tuple[EvaluationRun, ...]  # the runs that this trial paid for: `after`, and `before` if it was not known
+    # the runs that this trial paid for: `after`, and `before` if it was not known
+    made: tuple[EvaluationRun, ...] = field(repr=False)
 
     @cached_property
     def comparison(self) -> RunComparison:
         """Return the comparison of the two runs, on the questions that were tried with the edited prompt."""
-        tried = {self._pair_of(result) for result in self.after.results}
-        kept = [result for result in self.before.results if self._pair_of(result) in tried]
+        tried = {result.question.id for result in self.after.results}
+        kept = [result for result in self.before.results if result.question.id in tried]
         return compare_runs(replace(self.before, results=kept), self.after)
 
     @cached_property
-    def questions(self) -> tuple[QuestionChange, ...]:
+    def questions(self) -> list[QuestionChange]:
         """Return the results question by question. Those whose verdict changed come first."""
         found = self.comparison.questions
         changes = [
             QuestionChange(_of(self.before, question), _of(self.after, question), way if way in FLIPS else "")
             for question, way in zip(found["question_id"], found["direction"], strict=True)
         ]
-        return tuple(sorted(changes, key=lambda both: not both.direction))
+        return sorted(changes, key=lambda both: not both.direction)
 
     @property
     def flips(self) -> pd.DataFrame:
@@ -90,21 +85,8 @@ class PromptTrial:
         """Return what the trial has cost in US dollars, with both prompts. Return None if it is unknown."""
         return total_usage(run.usage for run in self.made).cost_usd
 
-    def _pair_of(self, result: EvaluationResult) -> tuple[int | str, int]:
-        # If the answers differ, the results on a question are compared all the same.
-        return result.question.id, result.answer_repeat if self.same_answers else 0
-
-    def __repr__(self) -> str:
-        moved = "nothing to compare" if self.difference is None else f"{self.difference:+.1f} points"
-        return f"<PromptTrial: {moved}, {len(self.flips)} verdicts turned>"
-
     def _repr_html_(self) -> str:
-        facts = {
-            say("Mean score"): "–" if self.difference is None else say("{points:+.1f} points", points=self.difference),
-            say("Verdicts that turned"): len(self.flips),
-            say("Cost"): money(self.cost_usd),
-        }
-        return facts_html(say("An edited prompt beside its base"), facts) + self.comparison._repr_html_()
+        return self.comparison._repr_html_()
 
 
 @dataclass(frozen=True)
@@ -134,7 +116,6 @@ class TrialPlan:
         return [self.known] if self.known is not None and self.known.log_path in newest else []
 
     def effect_of(self, made: Sequence[EvaluationRun]) -> PromptTrial:
-        """Return the result of the trial. `made` has the runs of its sides."""
         return PromptTrial(self.known or made[0], made[-1], self.kind == "judge", tuple(made))
 
 
@@ -187,12 +168,7 @@ def plan_trial(
             sides = judging(judge_prompt), sides[1]
     has_scores = not sides[0].asks and _agrees(sides[0], run, _JUDGING)
     known = run if has_scores else _done(sides[0], folder)
-    options = options or RunOptions()
-    # An unchanged text makes both sides one task, and its journal is that of the first.
-    again = replace(options, fresh=options.fresh or sides[0].identity == sides[1].identity)
-    plans = [foresee(sides[1], options if known else again, folder)]
-    if known is None:
-        plans.insert(0, foresee(sides[0], options, folder))
+    plans = [foresee(side, options, folder) for side in (sides if known is None else sides[1:])]
     return TrialPlan(plans, known, kind)
 
 
@@ -281,7 +257,6 @@ def _agrees(plan: Plan, run: EvaluationRun, names: Iterable[str]) -> bool:
 
 
 def _done(plan: Plan, folder: Path) -> EvaluationRun | None:
-    """Return the run of an earlier trial that did exactly what the plan says."""
     for path in reversed(log_files(folder)):
         with contextlib.suppress(ConfigError, OSError):  # it is judged again if its log cannot be read
             if plan.is_done_in(run := load_stored(path)):

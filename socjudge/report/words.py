@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
 
 import pandas as pd
 
+from ..base.conditions import CONDITIONS, conditions_of_info
 from ..base.messages import listed, say, sentences
-from ..base.pass_rule import Outcome, PassRule, reaches
+from ..base.pass_rule import PassRule, reaches
 from ..base.verdict import Verdict
 from ..certify.certificate import TRUSTED, UNTRUSTED, Certificate
-from ..prompts.templates import pretended_name
 from ..records import BARE, UNKNOWN, EvaluationRun, RunSummary, is_embedded
 from .contents import shown_time
 
@@ -68,9 +68,8 @@ _TERMS = (
 )
 BOXES = ("May be used", "With conditions", "Not to be used", "Decide later")
 LINES = ("Conditions", "Decided by (name)", "Signature", "Date", "To be decided by")
-_GATE: dict[str, Outcome] = {"合格": "passed", "不合格": "failed", "判定保留": "open"}
 # the words in the frames of `gate_confidence`
-GATE_VERDICTS = {word: Verdict(outcome) for word, outcome in _GATE.items()}
+GATE_VERDICTS = {"合格": Verdict("passed"), "不合格": Verdict("failed"), "判定保留": Verdict("open")}
 
 
 def conclusion(
@@ -79,40 +78,22 @@ def conclusion(
     """Return a paragraph about what the verdict rests on, and then what to do next, one text per step. The verdict is
     not decided here. `gate` is from `gate_confidence`, and `by_criterion` from `summarise_scores`."""
     summary = run.summary
-    advice = [say("Next: {advice}", advice=line) for line in verdict.advice.splitlines()]
     told = say("{verdict}: {reason}.", verdict=verdict.word, reason=verdict.reason)
     if verdict.outcome != "open":
         told, steps = _ended(summary, verdict, gate, rule), [_next(verdict)]
-    elif summary.is_contradictory:
-        steps = advice
     elif summary.is_part:
         words = (
             "Next: finish the run (start it again), or report on all of its answers. A part of a run has no verdict."
         )
         steps = [say(words)]
-    elif not summary.is_open:
-        words = (
-            "Next: have the answers judged again by the one judge that is to decide (socjudge rejudge); "
-            "compare_judges shows how judges differ."
-        )
-        steps = [say(words)]
-    elif summary.n_unscored:
-        words = "{verdict}: {count} answers could not be scored, and the verdict hangs on them."
-        told = say(words, count=summary.n_unscored, verdict=verdict.word)
-        steps = [say("Next: have the answers judged again (socjudge rejudge) before you decide."), *advice]
     else:
-        words = "{verdict} ({reason}): the verdict hangs on the scores that are missing."
-        told = say(words, verdict=verdict.word, reason=verdict.reason)
-        steps = advice or [
-            say(
-                "Next: have the answers judged by a judge that can score what is missing (socjudge rejudge), or have a "
-                "person score it."
-            )
-        ]
+        steps = [say("Next: {advice}", advice=line) for line in verdict.advice.splitlines()]
+        if summary.n_unscored or not steps:
+            words = "Next: have the answers judged again (socjudge rejudge), by the one judge that is to decide."
+            steps = [say(words), *steps]
     means = by_criterion.dropna(subset=["mean"]).set_index("criterion")["mean"]
-    words, weakest = "The weakest criterion is {criterion} (mean {mean:.1f}).", ""
-    if len(means) > 1:
-        weakest = say(words, criterion=means.idxmin(), mean=means.min())
+    words = "The weakest criterion is {criterion} (mean {mean:.1f})."
+    weakest = say(words, criterion=means.idxmin(), mean=means.min()) if len(means) > 1 else ""
     return [text[:1].upper() + text[1:] for text in (sentences(told, weakest), *steps)]
 
 
@@ -195,40 +176,31 @@ def glossary() -> list[tuple[str, str]]:
 
 
 def run_facts(run: EvaluationRun, certificate: Certificate | None) -> list[tuple[str, str]]:
-    """Return (name, value) for each fact about how the run was made."""
-    info, is_bare, unknown = run.run, run.run.schema_version == BARE, say("unknown")
-    usage = None if is_bare else run.usage  # the log of another program says nothing of it
-
-    def known(value: Any, text: str = "{}") -> str:
-        return unknown if value in ("", None, UNKNOWN) else text.format(value)
-
-    repeats = [1 + max(getattr(each, name) for each in run.results) for name in ("answer_repeat", "judge_repeat")]
-    name = pretended_name(info.judge_prompt_id)
-    other = name and say(" (called {name} in the log, with another text than {name})", name=name)
-    answered = "{asked} (answered by: {by})"
-    prompt = f"{known(info.judge_prompt_id)}{other}, sha256 {known(info.judge_prompt_sha256[:12])}"
-    repeated = "{answers} answer(s) per question, {judgements} judgement(s) per answer"
-    sent, received = known(usage and usage.input_tokens, "{:,}"), known(usage and usage.output_tokens, "{:,}")
+    """Return (name, value) for each fact about how the run was made. The log of another program says little of it."""
+    info, unknown = run.run, say("unknown")
+    usage = None if info.schema_version == BARE else run.usage
+    told = conditions_of_info(info, run.rubric.criteria) | {"runbooks": listed(info.runbooks)}
+    calls, cost, tokens = unknown, unknown, unknown
+    if usage is not None:
+        calls, cost = f"{usage.calls:,}", unknown if usage.cost_usd is None else f"${usage.cost_usd:,.4f}"
+        words = "{input:,} in, {output:,} out"
+        tokens = say(words, input=usage.input_tokens, output=usage.output_tokens)
     found = [
         (say("Started"), shown_time(info.started_at)),
-        (say("Judge (model)"), say(answered, asked=known(info.judge_model), by=known(info.judge_model_resolved))),
-        (say("Assistant"), say(answered, asked=known(info.assistant_model), by=known(info.assistant_model_resolved))),
-        (say("The judge prompt"), prompt),
-        (say("Dataset"), f"sha256 {known(info.dataset_sha256[:12])}"),
-        (say("Runbook index"), known(info.index_fingerprint[:12])),
-        (say("Repeats"), say(repeated, answers=repeats[0], judgements=repeats[1])),
-        (say("Passages found per question, k"), known(info.k)),
-        (say("Calls"), known(usage and usage.calls, "{:,}")),
-        (say("Tokens"), say("{input} in, {output} out", input=sent, output=received)),
-        (say("Cost"), known(usage and usage.cost_usd, "${:,.4f}")),
-        (say("Wall time"), unknown if is_bare else say("{seconds} s", seconds=f"{info.wall_time_s:,.1f}")),
-        (say("Run by socjudge"), known(info.socjudge_version)),
+        *((say(each.name), _short(told.get(each.column, ""))) for each in CONDITIONS),
+        (say("Calls"), calls),
+        (say("Tokens"), tokens),
+        (say("Cost"), cost),
         (say("Judges again the answers of"), info.rejudged_from),
-        (say("Log"), known(run.log_path and run.log_path.name)),
-        (say("Run id"), known(info.run_id)),
+        (say("Log"), run.log_path.name if run.log_path else unknown),
+        (say("Run id"), info.run_id),
         (say("Judge's certificate"), certificate.name if certificate else ""),
     ]
     return [(name, value) for name, value in found if value]
+
+
+def _short(value: str) -> str:
+    return value[:12] if re.fullmatch("[0-9a-f]{64}", value) else value
 
 
 def cautions(run: EvaluationRun, logged: RunSummary) -> list[str]:
@@ -255,21 +227,7 @@ def cautions(run: EvaluationRun, logged: RunSummary) -> list[str]:
                 judge=info.judge_model_resolved,
             )
         )
-    if summary.n_partial:
-        found.append(
-            say(
-                "{count} answers have no score on some criteria (the cause stands with each answer). Means and "
-                "intervals are of the scores there are.",
-                count=summary.n_partial,
-            )
-        )
-    if any(result.evaluation.status == "suspect_zero" for result in run.results):
-        found.append(
-            say("Zeros for every criterion without a reason are taken for a failed judgement, and counted as unread.")
-        )
-    if info.judge_model in ("", UNKNOWN):
-        found.append(say("The log does not name its judge, so nobody can tell whether it compares with other runs."))
-    elif info.judge_model == info.assistant_model and not is_embedded(info.judge_model_resolved):
+    if info.judge_model == info.assistant_model != UNKNOWN and not is_embedded(info.judge_model_resolved):
         found.append(say("Judge and assistant are the same model, which may score its own answers too kindly."))
     return [
         *found,

@@ -17,7 +17,6 @@ from typing import TypeVar
 
 from ..answering.assistant import prepare_answer
 from ..answering.own_assistant import Assistant
-from ..base.pass_rule import outcome_of, run_rule, span_of
 from ..base.redact import surprise_text
 from ..errors import ConfigError, RequestRefused, RunStopped, SocJudgeError, UnexpectedError
 from ..judging.judge import failed_evaluation, judge_answer, keeping
@@ -38,24 +37,13 @@ class Engine:
     A result enters the journal at once. A sample is one answer to judge."""
 
     def __init__(
-        self,
-        plan: Plan,
-        journal: Journal,
-        gate: RunGate,
-        *,
-        max_failures: int,
-        executor: Executor | None = None,
+        self, plan: Plan, journal: Journal, gate: RunGate, *, max_failures: int, executor: Executor | None = None
     ) -> None:
         self._plan, self._journal, self._gate, self._executor = plan, journal, gate, executor
         self.n_left = plan.total - journal.n_done  # judgements still to come
-        replied: dict[Who, bool] = {
-            "judge": bool(journal.n_done or journal.unparsable),
-            "assistant": bool(journal.answers),
-        }
-        self.failures = Failures(
-            max_failures, replied, journal.n_done > 0,
-            judge=plan.judge.name, own=plan.own.name if plan.own else "", criterion=plan.rubric.criteria[0],
-        )  # fmt: skip
+        is_judged, own = bool(journal.n_done or journal.unparsable), plan.own.name if plan.own else ""
+        replied: dict[Who, bool] = {"judge": is_judged, "assistant": bool(journal.answers)}
+        self.failures = Failures(max_failures, replied, journal.n_done > 0, judge=plan.judge.name, own=own)
         versions = (answer.version for answer in journal.answers.values())
         self._version = next(filter(None, versions), "") if plan.own is not None else ""
         self._uncounted: deque[EvaluationResult] = deque()
@@ -163,11 +151,10 @@ class Engine:
             self._gate.stop(reason)
 
     async def _answer(self, sample: Sample) -> AssistantAnswer:
-        plan = self._plan
+        plan, question = self._plan, sample.question.question
         if plan.own is not None:
             return await self._own_answer(plan.own, sample)
         assert plan.assistant is not None and plan.index is not None and plan.assistant_prompt is not None
-        question = sample.question.question
         # Searching computes for milliseconds, during which the loop must not stand still.
         prepare = functools.partial(prepare_answer, index=plan.index, k=plan.k, prompt=plan.assistant_prompt)
         asked = await event_loop.in_thread(prepare, question)
@@ -193,15 +180,9 @@ class Engine:
         return ask_through(self._executor, model, request, self._gate)
 
     def _add(self, i: int, result: EvaluationResult) -> None:
-        evaluation = result.evaluation
-        # `passed` is by the line with which the run began. Earlier attempts at the judgement were paid for too.
-        span = span_of(evaluation.scores, evaluation.average_score, evaluation.status)
-        evaluation = replace(
-            evaluation,
-            passed=outcome_of(span, evaluation.status, run_rule(self._journal.run).line) == "passed",
-            usage=evaluation.usage + self._journal.before(i, result.judge_repeat)[1],
-        )
-        result = replace(result, evaluation=evaluation)
+        # Earlier attempts at the judgement were paid for too.
+        usage = result.evaluation.usage + self._journal.before(i, result.judge_repeat)[1]
+        result = replace(result, evaluation=replace(result.evaluation, usage=usage))
         if self._keep(result, i, result.judge_repeat):
             self._uncounted.append(result)
             self.n_left -= 1

@@ -37,7 +37,6 @@ class Failures:
     has_readable: bool  # whether a judgement could ever be read
     judge: str = ""
     own: str = ""  # the name of your own assistant
-    criterion: str = ""
     worked: bool = False  # until something has worked in this session, an outage counts as a wrong set-up
     # Judgements that the service failed to deliver in this session. A resumed run requests them again.
     n_undelivered: int = 0
@@ -59,21 +58,15 @@ class Failures:
         if self.has_readable or self._n_unreadable < MAX_UNREADABLE or not n_left:
             return None
         return ConfigError(
-            "{judge}: none of its first {count} judgements could be read, so the rest is not "
-            "asked for; the last one: {cause}. A reply that can be read has the form "
-            '{{"scores": {{"{criterion}": 0-100, …}}, "rationale": {{…}}, '
-            '"overall_comment": "…"}}. Choose another judge, or give it more room '
-            "(output_tokens); once the judge is fixed, taking up the run asks anew for what "
-            "could not be read",
+            "{judge}: none of its first {count} judgements could be read, so the rest is not asked for; the last one: "
+            "{cause}. Choose another judge, or give it more room (output_tokens); the same run, started again, asks anew "
+            "for what could not be read",
             judge=self.judge,
             count=self._n_unreadable,
             cause=error[:300],
-            criterion=self.criterion,
         )
 
     def has_row(self, error: SocJudgeError, who: Who) -> bool:
-        """Return whether a failure concerns one question only, which then has a row without scores. A question whose
-        request the service failed to serve has none, so that a resumed run requests it again like a new one."""
         if isinstance(error, ConfigError):
             return error.of_one and self.has_answered[who]
         if isinstance(error, RequestRefused):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -106,7 +105,7 @@ class RunPlan:
 def foresee(plan: Plan, options: RunOptions | None = None, logs_dir: Path | str | None = None) -> RunPlan:
     """Return what a plan would do and cost now, and the interrupted run that it would resume. No request is sent."""
     options, folder = options or RunOptions(), as_path(logs_dir or constants.LOGS_DIR)
-    whole, problem, found = estimate_plan(plan), "", None
+    problem, found = "", None
     notes = [plan.own.told_before] if plan.own is not None and plan.own.told_before else []
     try:
         if not options.fresh and (path := find_journal(folder, plan.identity)):
@@ -117,9 +116,7 @@ def foresee(plan: Plan, options: RunOptions | None = None, logs_dir: Path | str 
         problem = str(error)
     if plan.assistant is not None and plan.index is None:
         problem = problem or say("there is no search index of the runbooks yet; build it")
-    if found is None:
-        return RunPlan(plan, options, folder, whole, 0, "\n".join(notes), problem)
-    if told := rubric_changes(plan.rubric, found.run.rubric or plan.rubric):
+    if found and (told := rubric_changes(plan.rubric, found.run.rubric or plan.rubric)):
         notes.append(
             say(
                 "The run keeps the rubric it began with; other than the present settings: {told}. Start anew to "
@@ -127,9 +124,8 @@ def foresee(plan: Plan, options: RunOptions | None = None, logs_dir: Path | str 
                 told=told,
             )
         )
-    kept = len(plan.known)
-    left = rest_of(whole, max(found.done - kept, 0), plan.total - kept)
-    return RunPlan(plan, options, folder, left, found.done, "\n".join(notes), problem)
+    left = estimate_plan(plan, found)
+    return RunPlan(plan, options, folder, left, found.done if found else 0, "\n".join(notes), problem)
 
 
 # -- the estimate
@@ -140,37 +136,31 @@ def foresee(plan: Plan, options: RunOptions | None = None, logs_dir: Path | str 
 _ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKENS = 500, 1500, 190, 100, 100
 
 
-def estimate_plan(plan: Plan) -> Usage:
-    """Estimate calls, tokens and list price of a whole run. No request is sent. The estimate is rough: it leaves out
+def estimate_plan(plan: Plan, found: UnfinishedRun | None = None) -> Usage:
+    """Estimate calls, tokens and list price of what an interrupted run has not yet. The estimate is rough: it leaves out
     hidden reasoning tokens and retries. Calls of the embedded default are not counted."""
     known = {(row.question.id, row.answer_repeat, row.judge_repeat) for row in plan.known}
+    if found is not None:
+        known |= {
+            (r.question.id, r.answer_repeat, r.judge_repeat) for r in found.results if r.evaluation.status == "ok"
+        }
+    answers = found.answers if found is not None else {}
     template = estimate_tokens(plan.judge_prompt.text)
     context = _GUIDE_TOKENS + _PASSAGE_TOKENS * plan.k
     answering = 0 if plan.assistant_prompt is None else estimate_tokens(plan.assistant_prompt.text) + context
     judge_in, answer_in = list[int](), list[int]()
-    for sample in plan.samples:
+    for i, sample in enumerate(plan.samples):
         question, stored = sample.question, sample.stored
         if stored is not None and stored.is_empty:
             continue  # there is nothing to judge
         asked = estimate_tokens(question.question + "".join(question.expected_keypoints))
         given = context + _ANSWER_TOKENS if stored is None else estimate_tokens(stored.context + stored.answer)
-        left = [
-            repeat for repeat in range(plan.judge_repeats) if (question.id, sample.answer_repeat, repeat) not in known
-        ]
-        judge_in += [template + asked + given] * len(left)
-        if plan.assistant is not None:
+        places = ((question.id, sample.answer_repeat, repeat) for repeat in range(plan.judge_repeats))
+        judge_in += [template + asked + given for place in places if place not in known]
+        if plan.assistant is not None and i not in answers:
             answer_in.append(answering + estimate_tokens(question.question))
     judge_out = _COMMENT_TOKENS + _CRITERION_TOKENS * len(plan.rubric.criteria)
     return _usage(plan.judge, judge_in, judge_out) + _usage(plan.assistant, answer_in, _ANSWER_TOKENS)
-
-
-def rest_of(whole: Usage, done: int, total: int) -> Usage:
-    """Return the estimate for the rest of a run, in proportion to the judgements that are left."""
-    share = 1 - done / total
-    calls, tokens_in, tokens_out = (
-        math.ceil(round(number * share, 6)) for number in (whole.calls, whole.input_tokens, whole.output_tokens)
-    )
-    return Usage(calls, tokens_in, tokens_out, None if whole.cost_usd is None else whole.cost_usd * share)
 
 
 def cost_notes(*plans: Plan) -> str:

@@ -18,11 +18,13 @@ Given = Any  # Sequence of answers, StoredAnswers, DataFrame, path, function, Ru
 
 
 def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer] | Assistant | None:
-    """Return the given answers, one per question, or your own assistant, or None, if socjudge's assistant is to answer.
-    ConfigError if `given` is none of what `Given` lists, if it is two of them, or if a question has no answer."""
+    """Return the given answers, one per question, or your own assistant, or None, if socjudge's assistant is to answer."""
     if given is None or isinstance(given, Assistant):
         return given
-    if isinstance(given, Path) or (isinstance(given, str) and _is_file(given)):
+    is_name = isinstance(given, str) and (
+        given in open_project().assistants or Path(given).suffix.lower() not in SUFFIXES
+    )
+    if isinstance(given, (str, Path)) and not is_name:
         return load_answers(Path(given)).for_questions(questions)
     if isinstance(given, StoredAnswers):
         return given.for_questions(questions)
@@ -37,15 +39,6 @@ def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[Assist
             )
         return [_one(answer, question, k) for k, (answer, question) in enumerate(zip(given, questions, strict=True), 1)]
     return Assistant(given)
-
-
-def _is_file(text: str) -> bool:
-    is_file, is_table = Path(text).is_file(), text in open_project().assistants
-    if is_file and is_table:
-        raise ConfigError("{name} is both a file and a table of socjudge.toml; write ./{name} for the file", name=text)
-    if not is_file and not is_table and Path(text).suffix.lower() in SUFFIXES:
-        raise ConfigError("{path}: there is no such file; check the path", path=text)
-    return is_file
 
 
 def _one(given: str | Mapping[str, Any] | AssistantAnswer, question: EvalQuestion, place: int) -> AssistantAnswer:

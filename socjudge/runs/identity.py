@@ -39,14 +39,13 @@ class Identity:
         return hashlib.sha256(orjson.dumps(dict(self.values), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
     def differences(self, there: Identity) -> list[str]:
-        """Return a text for each difference between another run, `there`, and this one, the new one."""
         told = []
         sides = {name: (there.values.get(name), value) for name, value in self.values.items()}
         changed = {name: each for name, each in sides.items() if each[0] != each[1]}
         for name, (before, after) in changed.items():
             if isinstance(before, dict) and isinstance(after, dict):
                 keys = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
-                told.append(say("{name} differ in {files}", name=_named(name), files=", ".join(keys)))
+                told.append(say("{name} differ in {files}", name=say(_NAMES.get(name, name)), files=", ".join(keys)))
             # If the differing files are named, the index's hash adds nothing.
             elif name != "index_fingerprint" or not {"runbooks", "embedder"} & {*changed}:
                 if name.endswith("_settings"):
@@ -54,16 +53,12 @@ class Identity:
                 told.append(
                     say(
                         "{name} is {there} there and {here} here",
-                        name=_named(name),
+                        name=say(_NAMES.get(name, name)),
                         there=_shown(before),
                         here=_shown(after),
                     )
                 )
         return told
-
-
-def _named(field: str) -> str:
-    return say(_NAMES[field]) if field in _NAMES else field
 
 
 def _shown(value: Any) -> str:

@@ -17,7 +17,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from ..base.messages import os_reason
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage
 from .identity import Identity
-from .log_json import answer_to_dict, info_to_dict, result_to_dict
+from .log_json import record_to_dict, result_to_dict
 from .logs import log_names, to_json
 from .unfinished import FORMAT, SUFFIX, UnfinishedRun, find_journal
 
@@ -52,21 +51,17 @@ class Journal(UnfinishedRun):
 
     @property
     def elapsed_s(self) -> float:
-        """Return the seconds since this session began."""
         return time.monotonic() - self._began
 
     @property
     def n_done(self) -> int:
-        """Return how many judgements are there that will not be requested again."""
         return len(self.rows) - len(self.again)
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is nothing that was paid for."""
         return not (self.rows or self.answers or self.unparsable or self.noted_usd)
 
     def is_done(self, sample: int, repeat: int) -> bool:
-        """Return whether a judgement is there and need not be requested again."""
         return (sample, repeat) in self.rows and (sample, repeat) not in self.again
 
     def before(self, sample: int, repeat: int) -> tuple[str, Usage]:
@@ -77,13 +72,10 @@ class Journal(UnfinishedRun):
         return evaluation.status, evaluation.usage
 
     def add(self, what: AssistantAnswer | Completion | EvaluationResult, sample: int, repeat: int = 0) -> None:
-        """Keep an answer, a reply that could not be parsed, or a judged answer."""
-        if isinstance(what, AssistantAnswer):
-            told = {"answer": answer_to_dict(what)}
-        elif isinstance(what, Completion):
-            told = {"reply": asdict(what)}
-        else:
+        if isinstance(what, EvaluationResult):
             told = {"row": result_to_dict(what)}
+        else:
+            told = {"answer" if isinstance(what, AssistantAnswer) else "reply": record_to_dict(what)}
         self._write({**told, "sample": sample, "repeat": repeat})
         self._keep(what, sample, repeat)
         if isinstance(what, EvaluationResult):
@@ -97,7 +89,6 @@ class Journal(UnfinishedRun):
             self._write({})
 
     def sync(self) -> None:
-        """Wait until everything is on the disk. Raises ConfigError if it cannot be."""
         try:
             os.fsync(self._file.fileno())
         except OSError as problem:
@@ -108,9 +99,9 @@ class Journal(UnfinishedRun):
         self._file.close()
         if discard:
             self.path.unlink(missing_ok=True)
-            _remove(self._lock)
-        else:
-            self._lock.release()
+            with contextlib.suppress(OSError):  # before another process can hold it
+                Path(self._lock.lock_file).unlink(missing_ok=True)
+        self._lock.release()
 
     def _write(self, line: dict[str, Any]) -> None:
         """Write a line at once, so that a killed process loses nothing. ConfigError if the disk takes no more."""
@@ -140,29 +131,24 @@ class Journal(UnfinishedRun):
 
 
 def open_journal(folder: Path, info: RunInfo, *, total: int, fresh: bool = False) -> Journal:
-    """Open the run's unfinished journal, or create one (always, if `fresh`). ConfigError if another process is making
-    the run."""
+    """Open the run's unfinished journal, or create one. ConfigError if another process is making the run."""
     folder.mkdir(parents=True, exist_ok=True)
-    identity, journal = Identity.of(info), None
-    lock = _held(folder, identity.sha256)
-    try:
-        path = None if fresh else find_journal(folder, identity)
-        journal = Journal(path or _create(folder, info, total), lock)
+    identity = Identity.of(info)
+    with contextlib.ExitStack() as undo:
+        lock = _held(folder, identity.sha256)
+        undo.callback(lock.release)
+        journal = Journal((None if fresh else find_journal(folder, identity)) or _create(folder, info, total), lock)
+        undo.callback(journal.close)
         started = datetime.now().astimezone().isoformat(timespec="seconds")
         journal._write({"session": {"started_at": started, "pid": os.getpid()}})
         journal._begin_session()
         journal.sync()
-        return journal
-    except BaseException:
-        if journal is not None:
-            journal.close()
-        else:
-            lock.release()
-        raise
+        undo.pop_all()
+    return journal
 
 
 def _create(folder: Path, info: RunInfo, total: int) -> Path:
-    header = to_json({"journal": FORMAT, "run": info_to_dict(info), "total": total}, indent=False) + b"\n"
+    header = to_json({"journal": FORMAT, "run": record_to_dict(info), "total": total}, indent=False) + b"\n"
     names = log_names(info.started_at, SUFFIX)
     while True:
         path = folder / next(names)
@@ -181,9 +167,3 @@ def _held(folder: Path, of_run: str) -> filelock.BaseFileLock:
             "{folder}: the same run is under way in another process; wait for it, or stop it first", folder=folder
         ) from None
     return lock
-
-
-def _remove(lock: filelock.BaseFileLock) -> None:
-    with contextlib.suppress(OSError):  # before another process can hold it
-        Path(lock.lock_file).unlink(missing_ok=True)
-    lock.release()

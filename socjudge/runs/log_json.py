@@ -6,6 +6,7 @@ which has only the specification's keys, can also be read. log_shape.py has the 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections import Counter
@@ -29,25 +30,23 @@ from ..records import (
     MOST_CRITERIA,
     SPECIFIED_CRITERIA,
     AssistantAnswer,
+    Completion,
     EvalQuestion,
     Evaluation,
     EvaluationResult,
     EvaluationRun,
+    Rubric,
     RunInfo,
     RunSummary,
     Usage,
     asked_of,
 )  # fmt: skip
-from .log_shape import Log, LoggedAnswer, LoggedEvaluation, OfAssistant, Row, fit, unknown_keys
-
-_LOG_NAME = re.compile(r"judge_eval_(\d{8}_\d{6})\b")
-
+from .log_shape import Log, LoggedEvaluation, OfAssistant, Row, fit, unknown_keys
 
 # -- writing
 
 
 def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
-    """Return a result as one element of the log's `results`."""
     question, answer = result.question, result.answer
     found = {
         "question_id": question.id,
@@ -66,18 +65,14 @@ def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
     return _plain(found, result.extra)
 
 
-def answer_to_dict(answer: AssistantAnswer) -> dict[str, Any]:
-    """Return an answer as a journal has it."""
-    return _plain(_named(answer, LoggedAnswer, but="assistant") | {"assistant": _named(answer, OfAssistant)})
+def record_to_dict(record: AssistantAnswer | Completion | RunInfo) -> dict[str, Any]:
+    """Return a record as a journal has it, and a RunInfo as it is in a log."""
+    told = {name: value for name, value in vars(record).items() if name != "extra"}
+    return _plain(told, getattr(record, "extra", {}))
 
 
-def info_to_dict(info: RunInfo) -> dict[str, Any]:
-    """Return the info of a run as the block `run` of its log."""
-    return _plain({name: value for name, value in vars(info).items() if name != "extra"}, info.extra)
-
-
-def _named(record: object, kind: type[msgspec.Struct], but: str = "") -> dict[str, Any]:
-    return {name: getattr(record, name) for name in kind.__struct_fields__ if name != but}
+def _named(record: object, kind: type[msgspec.Struct]) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in kind.__struct_fields__}
 
 
 def _plain(value: dict[str, Any], extra: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
@@ -101,13 +96,15 @@ def answer_sha256(answer: str, context: str) -> str:
     return hashlib.sha256(found).hexdigest()
 
 
-def writable(text: str) -> str:
-    """Return the text with U+FFFD in place of lone surrogates, which UTF-8 cannot hold."""
-    try:
-        text.encode()
-        return text
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+def writable(value: Any) -> Any:
+    """Return a value that UTF-8 and JSON can hold, with U+FFFD in place of lone surrogates."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        return {writable(key): writable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [writable(inner) for inner in value]
+    return str(value) if isinstance(value, int) and not -(2**63) <= value < 2**64 else value
 
 
 # -- reading
@@ -129,8 +126,7 @@ def log_from_dict(data: Any, *, where: str) -> tuple[Log, RunInfo]:
 
 
 def checked_log(log: Log, *, where: str) -> RunInfo:
-    """Complete the rows and the summary of a log, and return the run's info. ConfigError if what the log says cannot be
-    true."""
+    """Complete rows and summary of a log, and return the run's info. ConfigError if what it says cannot be true."""
     for place, row in enumerate(log.results):
         settle(row.evaluation, f"{where}: results[{place}].evaluation")
     info = _bare_info(Path(where).name) if log.run is None else _checked_info(log.run, where=f"{where}: run")
@@ -147,17 +143,11 @@ def checked_log(log: Log, *, where: str) -> RunInfo:
 
 def _bare_info(name: str) -> RunInfo:
     """Return the info of a run whose log has no `run` block: what the log's name says. The costs are unknown."""
-    unknown, run_id = Usage(cost_usd=None), name.removesuffix(".gz").removesuffix(".json")
-    return RunInfo(run_id, time_in_name(name), assistant_usage=unknown, judge_usage=unknown, schema_version=BARE)
-
-
-def time_in_name(name: str) -> str:
-    """Return the start time in a log's name, as ISO 8601 without a time zone. Return "" if the name has no time."""
-    match = _LOG_NAME.search(name)
-    try:
-        return datetime.fromisoformat(match[1].replace("_", "T")).isoformat() if match else ""
-    except ValueError:
-        return ""
+    unknown, run_id, started_at = Usage(cost_usd=None), name.removesuffix(".gz").removesuffix(".json"), ""
+    if match := re.search(r"judge_eval_(\d{8}_\d{6})\b", name):
+        with contextlib.suppress(ValueError):  # no such day or hour
+            started_at = datetime.fromisoformat(match[1].replace("_", "T")).isoformat()
+    return RunInfo(run_id, started_at, assistant_usage=unknown, judge_usage=unknown, schema_version=BARE)
 
 
 def _counted(log: Log, info: RunInfo, passed: Sequence[bool]) -> RunSummary:
@@ -202,29 +192,24 @@ def _contradicts(log: Log, info: RunInfo, passed: Sequence[bool]) -> bool:
     return False
 
 
-def run_info_from_dict(data: Any, *, where: str) -> RunInfo:
-    """Read the run's info from the `run` block of a log. If a field is unfit, the ConfigError names its place."""
-    info = fit(data, RunInfo, where)
+def info_of(info: RunInfo, data: Mapping[str, Any], *, where: str) -> RunInfo:
+    """Return a run's info, checked, with what this version does not know of its JSON."""
     return _checked_info(replace(info, extra=unknown_keys(data, RunInfo)), where=where)
 
 
 def result_of(row: Row, data: Mapping[str, Any]) -> EvaluationResult:
-    """Return a row as a record. `data` is the row's JSON, whose unknown keys are kept."""
     told: dict[str, Any] = {"extra": unknown_keys(data["evaluation"], LoggedEvaluation)}
     extra, assistant = unknown_keys(data, Row), unknown_keys(data.get("assistant") or {}, OfAssistant)
     return EvaluationResult(
         EvalQuestion(row.question_id, row.category, row.question, row.expected_keypoints),
-        answer_of(row),
+        AssistantAnswer(
+            row.question, row.answer, row.context, flags=row.flags, **msgspec.structs.asdict(row.assistant)
+        ),
         Evaluation(**msgspec.structs.asdict(row.evaluation), **told),
         row.answer_repeat,
         row.judge_repeat,
         extra | ({"assistant": assistant} if assistant else {}),
     )
-
-
-def answer_of(row: LoggedAnswer | Row) -> AssistantAnswer:
-    more = msgspec.structs.asdict(row.assistant)
-    return AssistantAnswer(row.question, row.answer, row.context, flags=row.flags, **more)
 
 
 def settle(evaluation: LoggedEvaluation, where: str) -> None:
@@ -256,8 +241,7 @@ def settle(evaluation: LoggedEvaluation, where: str) -> None:
 
 
 def _complete(rows: Sequence[Row], info: RunInfo, *, where: str) -> None:
-    """Give each answer of a run a missing score for each of the run's criteria that it has no score for.
-    ConfigError if two results are of the same judgement."""
+    """Give each answer of a run a missing score for each of the run's criteria that it has no score for."""
     refuse_doubles(((row.question_id, row.answer_repeat, row.judge_repeat) for row in rows), where=where)
     criteria: Collection[str] = dict.fromkeys(name for row in rows for name in row.evaluation.scores)
     if info.rubric is not None:
@@ -275,7 +259,6 @@ def _complete(rows: Sequence[Row], info: RunInfo, *, where: str) -> None:
 
 
 def refuse_doubles(judgements: Iterable[tuple[int | str, int, int]], *, where: object) -> None:
-    """Raise ConfigError if a judgement (question id, answer repeat, judge repeat) occurs twice."""
     # by the id as text, as in a dataset
     counts = Counter((str(question), answer, judgement) for question, answer, judgement in judgements)
     if len(counts) < counts.total():
@@ -301,15 +284,11 @@ def _checked_info(info: RunInfo, *, where: str) -> RunInfo:
     }
     if any(getattr(info, name) != value for name, value in true.items()):
         info = replace(info, **true)
-    told, rubric = (info.pass_threshold, info.pass_rate_required), info.rubric
-    if not (0 <= (told[0] or 0) <= 100 and 0 <= (told[1] or 0) <= 1):
-        raise ConfigError(
-            "{where}: the pass line is {line} and the pass rate {rate}, expected 0 to 100 and 0 to 1; correct it in the "
-            "file, or take another log",
-            where=where,
-            line=told[0],
-            rate=told[1],
-        )
+    told, rubric, rule = (info.pass_threshold, info.pass_rate_required), info.rubric, run_rule(info)
+    try:
+        Rubric(pass_threshold=rule.line, pass_rate=rule.rate)
+    except ConfigError as error:
+        raise ConfigError(f"{where}: {error}") from None
     if rubric is not None and told != (rubric.pass_threshold, rubric.pass_rate):
         raise ConfigError(
             "{where}: the pass line or rate in rubric is not the one beside it (pass_threshold, "

@@ -55,16 +55,6 @@ class OfAssistant(msgspec.Struct, kw_only=True, frozen=True):
     version: str = ""
 
 
-class LoggedAnswer(msgspec.Struct, kw_only=True):
-    """An answer without its evaluation, as a journal has it."""
-
-    question: str
-    answer: str
-    context: str = ""
-    flags: Flags = Flags()
-    assistant: OfAssistant = OfAssistant()
-
-
 class Row(msgspec.Struct, kw_only=True):
     """An element of `results`. The specification's keys come first, in its order."""
 
@@ -83,8 +73,6 @@ class Row(msgspec.Struct, kw_only=True):
 
 
 class Log(msgspec.Struct, kw_only=True):
-    """A whole log. A log of the specification has no block `run`."""
-
     results: list[Row]
     summary: RunSummary
     run: RunInfo | None = None

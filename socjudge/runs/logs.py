@@ -10,13 +10,13 @@ import gzip
 import io
 import json
 import os
-import stat
 import tempfile
 import warnings
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +31,15 @@ from ..errors import ConfigError
 from ..records import SCHEMA_VERSION, EvaluationRun, RunInfo
 from .log_json import (
     checked_log,
-    info_to_dict,
     log_from_dict,
+    record_to_dict,
     refuse_doubles,
     result_to_dict,
     run_from_dict,
     writable,
 )  # fmt: skip
 from .log_shape import Log
+from .unfinished import SUFFIX, load_unfinished
 
 MAX_UNPACKED = 512 * 2**20  # bytes of an unpacked .gz log; a larger one may be a zip bomb
 RESCUED = "socjudge-logs-"  # begins the name of a temporary folder with a log that could not be written elsewhere
@@ -85,19 +86,8 @@ def _chunks(run: EvaluationRun) -> Iterator[bytes]:
     for place, result in enumerate(run.results):
         row = to_json({"results": [result_to_dict(result)]}).removeprefix(begin).removesuffix(end)
         yield b"," + row if place else row
-    rest = to_json({"summary": asdict(run.summary), "run": info_to_dict(run.run), **run.extra})
+    rest = to_json({"summary": asdict(run.summary), "run": record_to_dict(run.run), **run.extra})
     yield (b"\n  ]," if run.results else b"],") + rest.removeprefix(b"{")
-
-
-def is_ours(path: Path, *, beside: Path | None = None) -> bool:
-    """Return whether a file or folder belongs to this user, or to the owner of the folder `beside`.
-    A link or a pipe does not."""
-    try:
-        there = os.lstat(path)
-        owners = {os.geteuid(), *([] if beside is None else [beside.stat().st_uid])} if hasattr(os, "geteuid") else {0}
-    except OSError:
-        return False
-    return stat.S_IFMT(there.st_mode) in (stat.S_IFREG, stat.S_IFDIR) and there.st_uid in owners
 
 
 def parse_log(raw: bytes, path: Path) -> EvaluationRun:
@@ -128,6 +118,56 @@ def _parsed(raw: bytes, path: Path) -> Any:
         ) from None
 
 
+def named_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
+    """Return the path of a log that is given by its path, or by its name in the folder. Raises ConfigError if it is none."""
+    path, folder = as_path(name), as_path(logs_dir or constants.LOGS_DIR)
+    if path.name == str(name) and not path.is_file():
+        path = folder / path.name
+    if not path.is_file():
+        raise ConfigError(
+            "{name}: no such log; give a path, or the name of a log in {folder}", name=name, folder=folder
+        )
+    return path
+
+
+def load_stored(path: Path) -> EvaluationRun:
+    """Return the run of a log as `load_run` does. The log is read again only after it has changed."""
+    return _load_once(path, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+@lru_cache(maxsize=32)  # as many as a panel shows side by side
+def _load_once(path: Path, changed: int) -> EvaluationRun:
+    return load_run(path)
+
+
+def load_run(path: Path | str) -> EvaluationRun:
+    """Load a run from a log file that socjudge wrote, or from a log that has only the specification's fields.
+
+    The file may be compressed (.json.gz). If it is the journal of an unfinished run (….partial.jsonl), the results so
+    far are loaded; such a run has no verdict (`run.asked`). If a log has only the specification's fields, the start time
+    comes from the file name, and the judge model is "unknown". If the file cannot be read, the ConfigError names the
+    file, the place in it and what was expected.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import socjudge as sj
+    >>> run = sj.load_run(min(Path("logs").glob("*.json")))
+    >>> len(run.results)
+    10
+    """
+    path = as_path(path)
+    if path.name.endswith(SUFFIX):
+        run = load_unfinished(path)
+    else:
+        with explained("{path}: cannot be read ({reason}); check path and permissions", path=path):
+            raw = load_log(path)
+        run = replace(parse_log(raw, path), log_path=path)
+    if told := newer_text(run.run.schema_version):
+        warnings.warn(f"{path}: {told}", stacklevel=2)
+    return run
+
+
 def newer_text(version: int) -> str:
     """Return the words for a log in a newer format than this version knows, by its `schema_version`. Return "" otherwise."""
     if version <= SCHEMA_VERSION:
@@ -141,8 +181,7 @@ def newer_text(version: int) -> str:
 
 
 def load_log(path: Path) -> bytes:
-    """Read a log's bytes. A log whose name ends in .gz is unpacked.
-    ConfigError if the file cannot be unpacked, or is too large when unpacked."""
+    """Read a log's bytes, unpacked. ConfigError if it cannot be unpacked, or is too large then."""
     raw = load_bytes(path)
     if not path.name.endswith(".gz"):
         return raw
@@ -163,8 +202,7 @@ def load_log(path: Path) -> bytes:
 
 
 def log_files(logs_dir: Path | str | None = None) -> list[Path]:
-    """List the logs in a folder, ordered by name and thereby by start time. [] if the folder does not exist.
-    ConfigError if it cannot be read."""
+    """List the logs in a folder, ordered by name and thereby by start time. [] if the folder does not exist."""
     place = as_path(logs_dir or constants.LOGS_DIR)
     return [place / name for name in names_of_logs(place)]
 
@@ -175,7 +213,6 @@ def names_of_logs(place: Path) -> list[str]:
 
 
 def is_log_name(name: str) -> bool:
-    """Return whether a file name is that of a log: judge_eval_….json, or compressed (.json.gz)."""
     return name.startswith("judge_eval_") and name.endswith((".json", ".json.gz"))
 
 
@@ -185,29 +222,16 @@ def to_json(value: dict[str, Any], *, indent: bool = True) -> bytes:
     try:
         return orjson.dumps(value, option=options)
     except TypeError:
-        return orjson.dumps(_writable(value), option=options, default=lambda value: _writable(str(value)))
-
-
-def _writable(value: Any) -> Any:
-    if isinstance(value, str):
-        return writable(value)
-    if isinstance(value, dict):
-        return {_writable(key): _writable(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_writable(inner) for inner in value]
-    if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        return str(value)
-    return value
+        return orjson.dumps(writable(value), option=options, default=lambda value: writable(str(value)))
 
 
 def from_json(raw: bytes) -> Any:
-    """Parse JSON. A byte order mark and lone surrogates are accepted, because other tools write them.
-    NaN and infinity are read as None."""
+    """Parse JSON, also with what other tools write: a byte order mark, lone surrogates, NaN (as None)."""
     try:
         return orjson.loads(raw.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
         try:
-            return _writable(json.loads(raw, parse_constant=lambda name: None))
+            return writable(json.loads(raw, parse_constant=lambda name: None))
         except (ValueError, RecursionError):
             raise error from None
 

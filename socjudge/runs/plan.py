@@ -63,8 +63,6 @@ _OF_JUDGE = ("judge_model", "judge_service", "judge_settings", "judge_prompt_sha
 
 @dataclass(frozen=True)
 class Sample:
-    """Describe one answer that a run must judge."""
-
     question: EvalQuestion
     answer_repeat: int  # its number among the answers to this question, from 0
     stored: AssistantAnswer | None = None  # None: it must still be requested
@@ -72,8 +70,6 @@ class Sample:
 
 @dataclass(frozen=True)
 class Plan:
-    """Hold what a run has to do: which answers to judge, and with what."""
-
     samples: Sequence[Sample]  # the answers to judge
     judge: Model
     judge_prompt: Prompt
@@ -89,17 +85,14 @@ class Plan:
 
     @cached_property
     def identity(self) -> Identity:
-        """Return what makes this run another one than others."""
         return Identity.of(self.info)
 
     @property
     def asks(self) -> bool:
-        """Return whether the run requests answers, from socjudge's assistant or from your own."""
         return self.assistant is not None or self.own is not None
 
     @property
     def total(self) -> int:
-        """Return the number of judgements in the finished run: answers × judge repeats."""
         return len(self.samples) * self.judge_repeats
 
     def is_done_in(self, run: EvaluationRun) -> bool:
@@ -170,7 +163,6 @@ def plan_rejudging(
     judge_repeats: int,
     rubric: Rubric | None = None,
 ) -> Plan:
-    """Plan to judge the answers of a run again. No request is sent. ConfigError if an argument is unfit."""
     check_counts(judge_repeats=judge_repeats)
     name = run.log_path or say("the run")
     refuse_doubles(((each.question.id, each.answer_repeat, each.judge_repeat) for each in run.results), where=name)
@@ -194,14 +186,9 @@ def plan_rejudging(
 
 
 def plan_failed(
-    run: EvaluationRun,
-    *,
-    judge_model: str | BaseChatModel | Model,
-    judge_prompt: Prompt | str | Path | None,
-    judge_repeats: int,
-    rubric: Rubric | None = None,
+    run: EvaluationRun, *, judge_model: Any, judge_prompt: Any, judge_repeats: int, rubric: Rubric | None = None
 ) -> Plan:
-    """Plan to judge the failed rows of a run again, and to keep the others.
+    """Plan to judge the failed rows of a run again, and to keep the others; the arguments are as of `plan_rejudging`.
     ConfigError if no row failed, or if they would be judged in another way than the rows that are kept."""
     name, info = run.log_path or say("the run"), run.run
     if all(result.evaluation.status == "ok" or result.answer.is_empty for result in run.results):
@@ -322,7 +309,6 @@ def _sha256(values: Iterable[Any]) -> str:
 
 
 def _shown(answer: AssistantAnswer) -> list[str]:
-    """Return the texts in a stored answer that decide what the judge sees."""
     told = [answer.answer, answer.context, str(answer.flags)]
     if not answer.evidence:  # not socjudge's own answer, so its citations are read with its passages
         told += [str((passage.source, passage.heading, passage.text)) for passage in answer.passages]

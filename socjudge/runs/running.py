@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import sys
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
@@ -22,7 +21,7 @@ from ..base.verdict import summarise_results
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
 from ..models.gate import Budget, RunGate, get_settings
-from ..records import UNKNOWN, EvaluationRun, ModelRequest, RunOptions, Usage, total_usage
+from ..records import UNKNOWN, AssistantAnswer, EvaluationRun, ModelRequest, RunOptions, Usage, total_usage
 from .engine import Engine
 from .identity import Identity
 from .journal import Journal, open_journal
@@ -62,6 +61,7 @@ def carry_out(
         if journal.sessions > 1 and (finished := _find_finished(journal)):
             is_over = True
             return finished
+        plan = replace(plan, rubric=journal.run.rubric or plan.rubric)  # the run keeps the pass line that it began with
         _take_over(journal, plan, already)
         run_id = journal.run.run_id
         budget.note(run_id, journal.noted_usd + journal.open_usd if budget.max_usd is None else journal.spent_usd)
@@ -166,14 +166,13 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, options: RunOptions, 
     from tqdm.auto import tqdm
 
     on_result, stop = options.on_result, options.stop
-    shown_at, is_over = 0.0, False
     complaint: BaseException | None = None
-    loop = event_loop.get_loop()
+    is_over, loop = False, event_loop.get_loop()
     work = event_loop.start(engine.run(options.max_concurrency))
     in_place = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
     with tqdm(
         total=journal.total, initial=journal.n_done, desc=say("evaluating"), unit=say(" questions"), disable=not progress,
-        mininterval=0.1 if in_place else LOG_S, maxinterval=max(10.0, LOG_S),
+        miniters=0, mininterval=SHOW_S if in_place else LOG_S,
     ) as bar:  # fmt: skip
         while not is_over:
             try:
@@ -181,11 +180,8 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, options: RunOptions, 
                 if stop is not None and stop.is_set():
                     loop.call_soon_threadsafe(gate.stop)
                 news = engine.synced_results()
-                if news:  # tqdm would also draw an empty update
-                    bar.update(len(news))
-                if (now := time.monotonic()) - shown_at >= (SHOW_S if in_place else LOG_S):
-                    shown_at = now
-                    bar.set_postfix_str(_under_way(gate))
+                bar.set_postfix_str(_under_way(gate), refresh=False)
+                bar.update(len(news))
                 if on_result is not None and complaint is None:
                     for result in news:
                         on_result(result)
@@ -227,48 +223,35 @@ def _under_way(gate: RunGate) -> str:
 
 
 def _how_to_go_on(journal: Journal) -> str:
-    counts: dict[str, Any] = {
-        "done": journal.done,
-        "total": journal.total,
-        "path": journal.path,
-        "unread": journal.unread_text,
-    }
+    counts: dict[str, Any] = {"done": journal.done, "total": journal.total, "path": journal.path}
     try:
         journal.sync()
         journal.path.stat()
     except (ConfigError, OSError) as problem:
         return say("{done} of {total} judged answers may be lost: {problem}", **counts, problem=problem)
-    info = journal.run
-    for model, settings in ((info.judge_model, info.judge_settings), (info.assistant_model, info.assistant_settings)):
-        if settings.startswith(UNTOLD):
-            return say(
-                "{done} of {total} judged answers{unread} are safe in {path}, but cannot be gone on from: the "
-                "object {model} has no `settings` (temperature, address and the like, as text or a dict) that "
-                "would tell it from another one; give it some before the next run",
-                **counts,
-                model=model,
-            )
-    return say(
-        "{done} of {total} judged answers{unread} are safe in {path}; start the same run again to go on", **counts
-    )
+    if any(each.startswith(UNTOLD) for each in (journal.run.judge_settings, journal.run.assistant_settings)):
+        return say(
+            "{done} of {total} judged answers are safe in {path}, but cannot be gone on from: an object without "
+            "`settings` (temperature, address and the like, as text or a dict) cannot be told from another one",
+            **counts,
+        )
+    return say("{done} of {total} judged answers are safe in {path}; start the same run again to go on", **counts)
 
 
 def _finish(journal: Journal, plan: Plan, logs_dir: Path, *, spent_usd: float | None) -> EvaluationRun:
-    """Write the log of what is in the journal, and return the run. `spent_usd` is the most that it has cost (None:
-    unknown)."""
+    """Write the log of what is in the journal. `spent_usd` is the most that the run has cost (None: unknown)."""
     began = journal.run
     # The present categories hold: they decide no score.
     questions = {sample.question.id: sample.question for sample in plan.samples}
     results = tuple(replace(each, question=questions[each.question.id]) for each in journal.results)
-    answers = {(each.question.id, each.answer_repeat): each.answer for each in reversed(results)}
+    answers = dict[Any, AssistantAnswer]()
+    for each in results:
+        answers.setdefault((each.question.id, each.answer_repeat), each.answer)
     answered = total_usage(answer.usage for answer in answers.values())
     judged = total_usage(each.evaluation.usage for each in results)
     given_up = total_usage(reply.usage for replies in journal.unparsable.values() for reply in replies)
     asked = answered if plan.asks else Usage()  # stored answers cost this run nothing
     costs = spent_usd, (asked + judged).cost_usd  # the most is never less than the sum over the rows
-    judges = dict.fromkeys(each.evaluation.model for each in results if each.evaluation.attempts)
-    assistants = dict.fromkeys(answer.model for answer in reversed(answers.values()))
-    versions = dict.fromkeys(answer.version for answer in reversed(answers.values()) if answer.version)
     info = replace(
         plan.info,
         run_id=began.run_id,
@@ -279,9 +262,9 @@ def _finish(journal: Journal, plan: Plan, logs_dir: Path, *, spent_usd: float | 
         rubric=began.rubric,
         finished_at=datetime.now().astimezone().isoformat(timespec="seconds"),
         # The models that answered: usually one, or two if the service changed it midway.
-        judge_model_resolved=", ".join(name for name in judges if name != UNKNOWN) or UNKNOWN,
-        assistant_model_resolved=", ".join(name for name in assistants if name != UNKNOWN) or UNKNOWN,
-        assistant_version=", ".join(versions) or plan.info.assistant_version,
+        judge_model_resolved=_names(each.evaluation.model for each in results if each.evaluation.attempts) or UNKNOWN,
+        assistant_model_resolved=_names(answer.model for answer in answers.values()) or UNKNOWN,
+        assistant_version=_names(answer.version for answer in answers.values()) or plan.info.assistant_version,
         assistant_usage=asked,
         judge_usage=judged + given_up,
         most_usd=max((cost for cost in costs if cost is not None), default=None),
@@ -290,3 +273,7 @@ def _finish(journal: Journal, plan: Plan, logs_dir: Path, *, spent_usd: float | 
     )
     run = EvaluationRun(results, summarise_results(results, run_rule(began), asked=plan.info.asked or 0), info)
     return replace(run, log_path=save_evaluation_results(run, logs_dir))
+
+
+def _names(told: Iterable[str]) -> str:
+    return ", ".join(name for name in dict.fromkeys(told) if name not in ("", UNKNOWN))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..answering.own_assistant import Assistant
 from ..base.conditions import rubric_changes
-from ..base.messages import aside, say
+from ..base.messages import say
 from ..errors import ConfigError, RunNote
 from ..models.opening import Model
 from ..prompts.saved import foreign_prompt_note
@@ -158,12 +158,6 @@ def run_evaluation_suite(
     BudgetReached
         If the next call might have gone beyond max_cost_usd.
 
-    Notes
-    -----
-    If socjudge's assistant answers, the first question is sent alone. A wrong key or an unreachable service then costs
-    one call. Stored answers are judged concurrently as soon as the first replies have shown how fast the service is.
-    Errors are raised after the calls in flight are in the journal.
-
     Examples
     --------
     >>> import socjudge as sj
@@ -261,9 +255,7 @@ def plan_rejudge(
 
 def _start(plan: RunPlan, max_cost_usd: float | None, progress: bool) -> EvaluationRun:
     """Start a run, after telling what the user did not see, because they did not look at the plan."""
-    if plan.note and progress:
-        print(plan.note, file=aside())
-    elif plan.note:
+    if plan.note:
         warnings.warn(plan.note, RunNote, stacklevel=3)
     return plan.run(max_cost_usd=max_cost_usd, progress=progress)
 

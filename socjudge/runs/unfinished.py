@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +22,8 @@ from ..base.verdict import summarise_results
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, EvaluationRun, RunInfo, Usage, total_usage
 from .identity import Identity
-from .log_json import answer_of, result_of, run_info_from_dict, settle
-from .log_shape import LoggedAnswer, Row, fit
-from .logs import is_ours
+from .log_json import info_of, result_of, settle
+from .log_shape import Row, fit
 
 SUFFIX = ".partial.jsonl"
 FORMAT = 2  # of the journals that this version writes and resumes; those of 0.1 to 0.3 have 1
@@ -31,7 +32,7 @@ Kept = AssistantAnswer | Completion | EvaluationResult  # what a journal keeps
 Place = tuple[int, int]  # of a judgement: the numbers of its answer and of its repeat, from 0
 _Number = Annotated[int, msgspec.Meta(ge=0)]
 # The objects in a line that say what was paid for: "" for the line's answer, reply or row itself.
-_PARTS = {"row": ("evaluation", "assistant"), "reply": ("",), "answer": ("assistant",)}
+_PARTS = {"row": ("evaluation", "assistant"), "reply": ("",), "answer": ("",)}
 
 
 class Line(msgspec.Struct, kw_only=True):
@@ -41,7 +42,7 @@ class Line(msgspec.Struct, kw_only=True):
     run: RunInfo | None = None
     total: _Number = 0
     session: dict[str, Any] | None = None
-    answer: LoggedAnswer | None = None
+    answer: AssistantAnswer | None = None
     reply: Completion | None = None
     row: Row | None = None
     sample: _Number = 0
@@ -113,16 +114,6 @@ class UnfinishedRun:
         return sum(row.evaluation.status == "ok" for row in self.rows.values())
 
     @property
-    def unread(self) -> int:
-        """Return the number of judgements whose replies could not be parsed, and that will be requested again."""
-        return sum(row.evaluation.status == "unparsable" for row in self.rows.values())
-
-    @property
-    def unread_text(self) -> str:
-        """Return how many replies could not be parsed, to be shown after a number of judgements. "" if there is none."""
-        return say(" ({count} more could not be read)", count=self.unread) if self.unread else ""
-
-    @property
     def cost_usd(self) -> float | None:
         """Return what the replies have cost in US dollars. None if it is unknown."""
         return total_usage(self._usages()).cost_usd
@@ -157,9 +148,8 @@ def unfinished_runs(logs_dir: Path | str | None = None) -> list[UnfinishedRun]:
 
 
 def load_unfinished(path: Path) -> EvaluationRun:
-    """Load the judged answers of an unfinished run from its journal, as a run with a summary but without a log.
-    ConfigError if the file is another user's, or no journal."""
-    if path.exists() and not is_ours(path.resolve(), beside=path.resolve().parent):
+    """Load the judged answers of an unfinished run. ConfigError if the file is another user's, or no journal."""
+    if path.exists() and not _is_ours(path.resolve()):
         raise ConfigError(_OTHERS, path=path)
     if not path.name.endswith(SUFFIX) or _first_line(path) is None:
         raise ConfigError(
@@ -199,12 +189,21 @@ def _journals(folder: Path) -> list[tuple[Path, RunInfo]]:
     # A link is not read, because its target belongs to another folder and may be removed there. Another user's file is
     # not read, because its content would become part of the run.
     for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):  # the oldest first
-        if is_ours(path, beside=folder):
+        if _is_ours(path):
             if info := _first_line(path):
                 found.append((path, info))
         elif path.exists() and not path.is_symlink():
             warnings.warn(say(_OTHERS, path=path), stacklevel=3)
     return found
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a file belongs to this user, or to the owner of its folder. A link or a pipe does not."""
+    try:
+        there, folder = os.lstat(path), path.parent.stat()
+    except OSError:
+        return False
+    return stat.S_ISREG(there.st_mode) and (os.name == "nt" or there.st_uid in (os.geteuid(), folder.st_uid))
 
 
 _OTHERS = "{path}: another user's file, so it is not read as a journal; to resume it, copy it to a file of your own"
@@ -259,9 +258,9 @@ def _parsed(path: Path, number: int, raw: bytes) -> tuple[Line, Kept | None]:
             Usage(**told["usage"])  # TypeError for a count that nobody knows
             if not ("model" in told and "sample" in data and "repeat" in data):
                 raise LookupError(kind)
-        what: Kept | None = line.reply if line.answer is None else answer_of(line.answer)
+        what: Kept | None = line.answer or line.reply
         if line.run is not None:
-            line.run = run_info_from_dict(data["run"], where=str(path))
+            line.run = info_of(line.run, data["run"], where=str(path))
         if line.row is not None:
             settle(line.row.evaluation, str(path))
             what = result_of(line.row, data["row"])

@@ -21,8 +21,7 @@ from socjudge.base.verdict import answer_verdict, run_verdict, summarise_results
 from socjudge.cli.run import report_run
 from socjudge.panels.views.common import results_html
 from socjudge.records import Evaluation, EvaluationResult, EvaluationRun, Rubric
-from socjudge.runs.load import load_run
-from socjudge.runs.logs import save_evaluation_results
+from socjudge.runs.logs import load_run, save_evaluation_results
 from socjudge.stats.matrix import run_verdicts
 
 pytestmark = pytest.mark.usefixtures("in_japanese")

@@ -26,8 +26,7 @@ from socjudge.panels.views.history import runs_html
 from socjudge.records import SPECIFIED_CRITERIA, EvalQuestion, EvaluationRun, Rubric
 from socjudge.report.effect import compare_runs
 from socjudge.report.page import write_report
-from socjudge.runs.load import load_run
-from socjudge.runs.logs import save_evaluation_results
+from socjudge.runs.logs import load_run, save_evaluation_results
 from socjudge.runs.suite import run_evaluation_suite
 from socjudge.stats.gate import gate_confidence
 from socjudge.stats.matrix import UNDECIDED, UNSCORED, question_matrix, run_verdicts

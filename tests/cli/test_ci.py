@@ -34,7 +34,7 @@ from socjudge.certify.certificate import (
 from socjudge.certify.conditions import _decide
 from socjudge.cli import shared
 from socjudge.cli.app import app
-from socjudge.runs.load import load_run
+from socjudge.runs.logs import load_run
 
 pytestmark = pytest.mark.slow
 

@@ -374,16 +374,6 @@ def test_what_the_stored_answers_cost_is_no_cost_of_the_trial(session: TrialSess
 
 
 @pytest.mark.slow
-def test_an_unchanged_text_does_not_count_its_journal_twice(session: TrialSession, marking: Service) -> None:
-    session.choose(judge_model="gpt-4o")
-    marking.script = [judgement(80)] * 3 + [error(401, "no")]
-    tried(session)
-    done, total = judged(session)
-    assert 3 <= done <= 10  # of the first prompt only; some were in flight when the key was refused
-    assert total == 20
-
-
-@pytest.mark.slow
 def test_a_refused_key_is_said_without_the_key(session: TrialSession, marking: Service) -> None:
     marking.default = error(401, f"Incorrect API key provided: {KEY}")
     session.choose(text=session.choice.text + STRICT)

@@ -66,7 +66,7 @@ def test_sections_come_in_order_with_the_verdict_first(page: str) -> None:
 @pytest.mark.usefixtures("in_japanese")
 def test_terms_that_a_page_uses_are_explained_on_it(logs: Path, tmp_path: Path) -> None:
     shown = words(report(tmp_path, logs).partition('<section id="terms"')[2].partition("</section>")[0])
-    for term in ("MVP", "Judge", "LLM", "アシスタント", "区間", "四分位", "合格ライン", "証明書", *SPECIFIED_CRITERIA):
+    for term in ("MVP", "Judge", "LLM", "区間", "四分位", "合格ライン", "証明書", *SPECIFIED_CRITERIA):
         assert re.search(rf"(?:^|[。\s]){term}\s", shown), term
 
 
@@ -127,7 +127,6 @@ def test_unread_replies_are_told_with_their_best_case(page: str) -> None:
     # With full marks for the one: 9 of 10, (640 + 50 + 100) / 10 = 79.
     assert "採点できなかった回答: 1件" in text and "✅ MVP合格 (9/10, 79.0点)" in text
     assert "判定は欠けた点しだいで変わります" in text and "判定保留（採点不能 1 件）" in text
-    assert "理由のない全観点0点は、採点に失敗した跡とみなし" in text
 
 
 def test_unread_replies_are_not_in_the_means(page: str) -> None:
@@ -137,7 +136,7 @@ def test_unread_replies_are_not_in_the_means(page: str) -> None:
 
 def test_bare_log_says_unknown_and_not_zero(page: str) -> None:
     text = words(page)
-    assert "費用 不明" in text and "呼び出し 不明" in text and "ログにJudgeの名前がない" in text
+    assert "費用 不明" in text and "呼び出し 不明" in text and "Judge（採点モデル）: 不明" in text
     assert "$0" not in text
 
 
@@ -195,11 +194,9 @@ def concluded(page: str) -> str:
 
 def test_unread_replies_that_decide_are_the_conclusion_and_are_judged_again(page: str) -> None:
     text = concluded(page)
-    assert text.startswith(
-        "結論と次にすること 判定保留です。採点できなかった回答が1件あり、その点しだいで合否が変わります。"
-    )
+    assert text.startswith("結論と次にすること 判定保留です。採点不能 1 件。")
     assert "いちばん低い観点は根拠性（平均76.7点）です。" in text and "質問9" not in text
-    assert text.endswith("次にすること: 採点し直してから（socjudge rejudge）、判断してください。")
+    assert text.endswith("次にすること: 判定に使うJudge1つで、回答を採点し直してください（socjudge rejudge）。")
 
 
 @pytest.mark.slow
@@ -434,8 +431,8 @@ def test_baseline_can_be_chosen(tmp_path: Path, page_of_three: Callable[..., str
     assert "指定した実行との比較" in text and re.search(r"総合 \d+ 75.5 90.0", text)
     with pytest.raises(ConfigError, match="r9.json: no such log"):
         write_report(tmp_path / "page.html", list(logs_of(tmp_path, three_runs()).values())[-1], baseline="r9.json")
-    with pytest.raises(ConfigError, match="both 'r3'; choose two different runs"):
-        page_of(tmp_path, three_runs(), run_id="r3", baseline="r3")
+    same = words(page_of(tmp_path, three_runs(), run_id="r3", baseline="r3"))
+    assert "前後とも同じ実行" in same
 
 
 @pytest.mark.slow

@@ -721,5 +721,5 @@ def test_who_cannot_go_on_is_told_what_to_give(desk: Desk) -> None:
     own()(desk)
     stop = threading.Event()
     desk.stop = stop
-    with pytest.raises(RunStopped, match=r"the object mine has no `settings`"):
+    with pytest.raises(RunStopped, match="an object without `settings`"):
         desk.run(stop=stop, on_result=lambda _: stop.set())

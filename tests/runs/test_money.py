@@ -238,18 +238,17 @@ def test_the_estimate_follows_prompt_and_criteria(monkeypatch: pytest.MonkeyPatc
 
 def test_what_a_resume_will_ask_again_is_left_to_pay(service: Service, tmp_path: Path) -> None:
     from socjudge import unfinished_runs
-    from socjudge.runs.forecast import rest_of
 
     service.default = "採点できません"
     with pytest.raises(ConfigError, match="could be read"):
         judge_all(tmp_path, max_concurrency=1)
     (waiting,) = unfinished_runs(tmp_path / "logs")
     assert waiting.done == 0
-    whole = plan_run(QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini").left
+    left = plan_run(QUESTIONS, answers=ANSWERS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "logs").left
     service.requests.clear()
     service.default = judgement(80)
     judge_all(tmp_path)
-    assert len(service.requests) == rest_of(whole, waiting.done, waiting.total).calls == 10
+    assert len(service.requests) == left.calls == 10
 
 
 def test_a_stop_keeps_what_was_spent(service: Service, tmp_path: Path) -> None:

@@ -119,18 +119,6 @@ def test_a_stopped_run_is_taken_up_and_asks_only_for_the_rest(
     assert load_run(run.log_path) == run
 
 
-def test_what_could_not_be_read_is_told_beside_what_is_safe(
-    service: Service, questions: list[EvalQuestion], tmp_path: Path
-) -> None:
-    service.script = ["採点できません"] * 3 + [judgement(80)] + ["採点できません"] * 3
-    stop = stop_after(service, 7)
-    with pytest.raises(RunStopped, match=r"2 of 10 judged answers \(2 more could not be read\) are safe in .*jsonl"):
-        run_suite(questions, tmp_path, answers=stored(questions), stop=stop)
-    (unfinished,) = unfinished_runs(tmp_path / "logs")
-    assert (unfinished.done, unfinished.unread) == (2, 2)
-
-
-@pytest.mark.slow
 def test_langchain_objects_of_one_name_do_not_take_up_each_others_run(
     service: Service, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:

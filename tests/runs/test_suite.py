@@ -40,10 +40,9 @@ from socjudge.base.verdict import run_verdict, summarise_results, summary_text
 from socjudge.cli.run import report_run
 from socjudge.errors import ProviderError, UnexpectedError
 from socjudge.judge import save_evaluation_results
-from socjudge.records import EvaluationResult, Passage, Rubric, RunInfo, RunOptions, Usage
+from socjudge.records import EvaluationResult, Passage, Rubric, RunInfo, RunOptions
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs import engine, running
-from socjudge.runs.forecast import rest_of
 from socjudge.runs.log_json import run_from_dict
 from socjudge.runs.plan import plan_answers
 from socjudge.runs.running import carry_out
@@ -693,11 +692,6 @@ def test_the_estimate_counts_calls_and_knows_what_it_does_not_know(
     assert plan_run(questions, judge_model="my-7b", assistant_model="offline").left.cost_usd is None
     assert plan_run(questions, judge_model="offline", assistant_model="offline").left.calls == 0
     assert constants.DEFAULT_JUDGE_MODEL == "gpt-4o-mini"
-
-
-def test_what_is_left_of_a_run_is_what_is_still_to_be_judged() -> None:
-    assert rest_of(Usage(20, 1000, 501, 0.5), 5, 10) == Usage(10, 500, 251, 0.25)
-    assert rest_of(Usage(20, 1000, 500, None), 10, 10) == Usage(0, 0, 0, None)
 
 
 @pytest.mark.slow

@@ -26,8 +26,7 @@ from ...prompts.saved import save_prompt
 from ...prompts.templates import Kind, Prompt, check_prompt, default_prompt_id, is_prompt_id, load_prompt
 from ...records import UNKNOWN, EvaluationRun, Rubric
 from ...report.trial import PromptTrial, TrialPlan, plan_trial
-from ...runs.load import load_stored
-from ...runs.logs import is_log_name, log_files
+from ...runs.logs import is_log_name, load_stored, log_files
 from ...runs.plan import STORED
 from ...settings import open_project
 from .session import Session
