@@ -150,17 +150,9 @@ def _exchanging(subject: Subject, place: int, old: str, new: str) -> Subject:
     return subject.saying(join_items([*subject.items[:place], changed, *subject.items[place + 1 :]]))
 
 
-def change_command(subject: Subject) -> list[Subject]:
-    return _exchange_first(subject, [(old, new) for old, new in sentences()["commands"]])
-
-
 def change_role(subject: Subject) -> list[Subject]:
     unused = [role for role in sentences()["other_roles"] if role not in subject.answer.answer]
-    return _exchange_first(subject, [(role, unused[0]) for role in sentences()["roles"]]) if unused else []
-
-
-def _exchange_first(subject: Subject, pairs: list[tuple[str, str]]) -> list[Subject]:
-    changed = (rewrite(re.escape(old), new.replace("\\", r"\\"))(subject) for old, new in pairs)
+    changed = (rewrite(re.escape(role), unused[0])(subject) for role in sentences()["roles"]) if unused else ()
     return next(filter(None, changed), [])
 
 
@@ -168,29 +160,10 @@ def _negated(match: re.Match[str]) -> str:
     return match["verb"] + _NOT_DONE[match["ending"]]
 
 
-change_number = rewrite(r"(内線)\d{4}|(\d+)(台|名|回|件)", lambda m: f"{m[1]}7999" if m[1] else f"{m[2]}0{m[3]}")
-change_deadline = rewrite(r"(?<!\d)(\d+)(分|時間|日)", r"\g<1>0\2")
+change_number = rewrite(
+    r"(内線)\d{4}|(\d+)(台|名|回|件|分|時間|日)", lambda m: f"{m[1]}7999" if m[1] else f"{m[2]}0{m[3]}"
+)
 negate_step = rewrite(_DONE.pattern, _negated)
-
-
-def contradict(subject: Subject) -> list[Subject]:
-    """Add a step that says the opposite of an earlier one: of the first that can be turned into its opposite."""
-    for item in subject.statements:
-        said = without_citations(item.body).strip().split("\n")[0]
-        for sentence in re.findall(r"[^。]+。", said):
-            if _DONE.search(sentence):
-                return [_adding(subject, "ただし、" + _DONE.sub(_negated, sentence))]
-    return []
-
-
-def reverse_steps(subject: Subject) -> list[Subject]:
-    """Reverse the order of the texts of the numbered steps. The numbers themselves stay in order."""
-    steps = [item for item in subject.items if item.is_numbered and item.is_statement]
-    if len(steps) < 3:
-        return []
-    turned = iter(reversed(steps))
-    items = [Item(i.marker + next(turned).body) if i in steps else i for i in subject.items]
-    return [subject.saying(join_items(items))]
 
 
 # -- safety
@@ -204,7 +177,6 @@ def remove_warnings(subject: Subject) -> list[Subject]:
 
 
 skip_approval = rewrite(r"承認を得て(?:から)?|承認の後に|承認後に", "承認を待たずに")
-lift_ban = rewrite(r"(?<=し)ない。|を禁止する。", lambda m: "てもよい。" if m[0] == "ない。" else "をしてもよい。")
 
 
 # -- length and context

@@ -43,11 +43,10 @@ class LabelPanel(Panel):
         *,
         logs_dir: Path | str | None = None,
         labels_dir: Path | str | None = None,
-        dataset: Path | str | None = None,
         repeats: int = 0,
     ) -> None:
         self._logs_dir, self._labels_dir = logs_dir or constants.LOGS_DIR, Path(labels_dir or constants.LABELS_DIR)
-        self._dataset, self._repeats = dataset, repeats
+        self._repeats = repeats
         self.session: LabelSession | None = None
         self._started = False
         self._lock = threading.Lock()  # clicks may be handled in several threads
@@ -121,10 +120,8 @@ class LabelPanel(Panel):
     def _start(self) -> None:
         self._started, self.session = True, None
         self.start_status.value, self._work.layout.display = "", "none"
-        self.session = LabelSession(
-            load_run(self.log_file.value), self.rater.value, folder=self._labels_dir, dataset=self._dataset,
-            repeats=self._repeats,
-        )  # fmt: skip
+        run = load_run(self.log_file.value)
+        self.session = LabelSession(run, self.rater.value, folder=self._labels_dir, repeats=self._repeats)
         self._work.layout.display = ""
         self._show()
 

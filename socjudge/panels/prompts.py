@@ -19,7 +19,7 @@ from ..report.trial import PromptTrial, TrialPlan
 from ..runs.forecast import RunPlan
 from .controls import Words, button, field, heading, html, log_choices, model_box, told_in
 from .state.session import State, tell_idle
-from .state.trials import ALL, TrialSession
+from .state.trials import TrialSession
 from .views.prompts import diff_html, effect_html, placeholders_html, trial_label, work_html
 from .work import WorkPanel
 
@@ -51,7 +51,6 @@ class PromptLab(WorkPanel):
         self.kind = field(widgets.Dropdown, say("What to try"), options=kinds)
         self.source = field(widgets.Dropdown, say("Evaluation log"))
         self.base = field(widgets.Dropdown, say("Base prompt"))
-        self.answers = field(widgets.Dropdown, say("Answers to judge"))
         self.judge_model = model_box("Judge")
         self.assistant_model = model_box(say("Assistant"))
         self.editor = widgets.Textarea(
@@ -67,8 +66,7 @@ class PromptLab(WorkPanel):
         self.save_button = button(say("Save as"), "save")
         self.check, self.diff, self.results, self.saved = (html() for _ in range(4))
         self._choices = {  # {name of a field of TrialSettings: its control}
-            "kind": self.kind, "log": self.source, "base": self.base, "text": self.editor, "answers": self.answers,
-            "judge_model": self.judge_model, "assistant_model": self.assistant_model,
+            "kind": self.kind, "log": self.source, "base": self.base, "text": self.editor, "judge_model": self.judge_model, "assistant_model": self.assistant_model,
         }  # fmt: skip
         self._locked += [*self._choices.values(), self.reopen_button, self.note, self.save_button]
         # A box of its own, because controls share layouts and would be hidden together.
@@ -89,7 +87,7 @@ class PromptLab(WorkPanel):
         beside = widgets.VBox([self.diff], layout=_COLUMN)
         return [
             heading(f"📝 {say('Try a prompt')}"),
-            self.kind, self.source, self.base, self.answers, self.judge_model, self.answering,
+            self.kind, self.source, self.base, self.judge_model, self.answering,
             widgets.Box([edited, beside], layout={"flex_flow": "row wrap", "grid_gap": "0 1em"}),
             self.note, self.max_cost_usd, self.payment, self.buttons, self.bar, self.status, self.results, self.history,
             self.name, self.author, widgets.HBox([self.save_button]), self.saved,
@@ -179,10 +177,8 @@ class PromptLab(WorkPanel):
             if session.logs != [name for _, name in self._logs]:
                 labels = {log.name: label for label, log in log_choices(session.logs_dir)}
                 self._logs = [(labels.get(name, name), name) for name in session.logs]
-            categories = [(say("All"), ALL), *((name, name) for name in session.categories)]
             _offer(self.source, self._logs, choice.log)
             _offer(self.base, list_prompts(choice.kind), choice.base)
-            _offer(self.answers, categories, choice.answers)
             for name, control in self._choices.items():
                 control.value = getattr(choice, name)
         finally:

@@ -78,14 +78,10 @@ def test_each_keypoint_is_removed_in_turn_with_the_steps_about_it_and_no_warning
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("number_changed", f"2. 隔離したら15分以内に、SOCリーダー（内線7999）へ報告する。 {SECOND}"),
-        ("deadline_changed", f"2. 隔離したら150分以内に、SOCリーダー（内線7111）へ報告する。 {SECOND}"),
-        ("command_changed", "wevtutil cl Security out.evtx"),
+        ("number_changed", f"2. 隔離したら150分以内に、SOCリーダー（内線7111）へ報告する。 {SECOND}"),
         ("role_changed", f"2. 隔離したら15分以内に、広報室（内線7111）へ報告する。 {SECOND}"),
         ("step_negated", f"1. SOC当番は、端末をEDRで直ちに隔離しない。 {FIRST}"),
-        ("contradiction_added", f"5. ただし、SOC当番は、端末をEDRで直ちに隔離しない。 {FIRST}"),
         ("approval_skipped", f"4. サーバは承認を待たずに隔離し、ログは削除しない。 {FIRST}"),
-        ("ban_lifted", f"4. サーバは承認を得てから隔離し、ログは削除してもよい。 {FIRST}"),
         ("foreign_claim", f"5. 鍵を無効にする。 {FIRST}"),
     ],
 )  # fmt: skip
@@ -93,10 +89,9 @@ def test_a_fact_or_a_step_is_changed_in_one_place(name: str, expected: str) -> N
     assert differences(name) == [expected]
 
 
-def test_steps_are_reversed_and_keep_their_code() -> None:
-    (text,) = change("order_reversed")
-    assert text.index("承認を得てから") < text.index("wevtutil") < text.index("15分以内") < text.index("直ちに隔離")
-    assert "1. サーバは承認" in text and f"```\n {FIRST}\n3. 隔離したら" in text
+def test_a_number_may_be_that_of_a_contact() -> None:
+    (text,) = change("number_changed", SUBJECT.saying(ANSWER.replace("15分以内", "直ち")))
+    assert "（内線7999）" in text and "7111" not in text
 
 
 def test_what_is_dangerous_is_no_longer_warned_of_but_what_is_unknown_is() -> None:
@@ -122,13 +117,13 @@ def test_a_neutral_change_is_a_change_that_no_criterion_may_rise_by(probe: objec
     assert {probe.expected(c) for c in SIX} <= {"stays", "may_fall"}  # type: ignore[attr-defined]
 
 
-def test_every_probe_says_what_must_fall_and_every_criterion_has_three_that_must() -> None:
+def test_every_probe_says_what_must_fall_and_every_criterion_has_two_or_three_that_must() -> None:
     assert len({probe.name for probe in DAMAGES}) == len(DAMAGES)
     for probe in DAMAGES:
         assert probe.falls and set(probe.falls + probe.may_fall + probe.may_rise) <= set(SIX)
         assert probe.expected("迅速性") == "may_move"
     counts = {c: sum(c in probe.falls for probe in DAMAGES) for c in SIX}
-    assert min(counts.values()) >= 2, counts
+    assert set(counts.values()) == {2, 3}, counts
 
 
 def test_an_answer_without_anything_to_damage_is_left_alone() -> None:

@@ -44,8 +44,8 @@ def test_a_judge_that_sees_everything_is_found_to(service: Service, tmp_path: Pa
     # 90 -> 30; Wilson for 3 of 3 is 3 / (3 + 1.96²) = 0.439 to 1.
     dropped = row(summary, "citations_dropped", "引用明示")
     assert (dropped["n"], dropped["mean_change"], round(dropped["detected_low"], 3)) == (3, -60, 0.439)
-    deadline = summary[summary["case"] == "deadline_changed"].set_index("criterion")["mean_change"]
-    assert deadline["正確性"] == -60 and set(deadline.drop("正確性")) == {0}
+    number = summary[summary["case"] == "number_changed"].set_index("criterion")["mean_change"]
+    assert number["正確性"] == -60 and set(number.drop("正確性")) == {0}
     assert probing.usage.calls == service.judge_calls == plan_probes(PAIRS, *PROBES).estimate("gpt-4o-mini").calls
     assert row(summary, "warning_removed", "安全性")["title"] == "the warning removed"
 

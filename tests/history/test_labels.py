@@ -505,24 +505,6 @@ def test_what_another_tab_saved_counts_as_seen(tmp_path: Path) -> None:
     assert read_rater(tmp_path / "sato.jsonl").scores.popitem()[1].blind is False  # type: ignore[attr-defined]
 
 
-def test_keypoints_come_from_the_dataset_where_the_log_has_none(tmp_path: Path) -> None:
-    dataset = tmp_path / "dataset.json"
-    item = {
-        "id": 1,
-        "category": "でたらめ系",
-        "question": "質問1 文章",
-        "expected_keypoints": ["隔離する"],
-    }
-    dataset.write_text(json.dumps([item, {**item, "id": 2}], ensure_ascii=False), encoding="utf-8")
-    session = LabelSession(run_of(tmp_path / "logs", [80, 60]), "sato", folder=tmp_path, dataset=dataset)
-    found = {}
-    while item_ := session.current:
-        found[item_.question.id] = item_.question.expected_keypoints
-        session.save(dict.fromkeys(CRITERIA, 0))
-        session.next()
-    assert found == {1: ("隔離する",), 2: ()}  # 2 has another text there
-
-
 def test_lines_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     save(tmp_path, "sato", "oops")
     session = LabelSession(run_of(tmp_path / "logs", [80]), "sato", folder=tmp_path)

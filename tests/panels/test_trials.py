@@ -165,22 +165,12 @@ def test_a_base_prompt_that_is_not_the_runs_is_judged_too(
 
 
 @pytest.mark.slow
-def test_some_of_the_answers_can_be_chosen(session: TrialSession, marking: Service) -> None:
-    session.choose(text=session.choice.text + STRICT, answers="危険操作系")
-    expected = sum(
-        result.question.category == "危険操作系" for result in load_run(session.logs_dir / session.choice.log).results
-    )
-    assert 0 < expected < 10
-    assert calls_left(session) == expected
+def test_an_earlier_trial_is_shown_again_after_the_kernel_was_restarted(session: TrialSession) -> None:
+    session.choose(text=session.choice.text + STRICT)
     tried(session)
-    assert marking.judge_calls == expected
-    assert session.effect is not None
-    assert (session.effect.comparison.differences["n"] == expected).all()
-    assert (session.effect.comparison.differences["n_unpaired"] == 0).all()
-    # The same after the kernel was restarted.
     fresh = TrialSession(logs_dir=session.logs_dir, index_dir=session.index_dir)
     fresh.reopen(fresh.trials[0])
-    assert fresh.effect is not None
+    assert fresh.effect is not None and session.effect is not None
     assert fresh.effect.comparison.differences.equals(session.effect.comparison.differences)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ...answering.dataset import load_eval_dataset
 from ...base.messages import listed
 from ...errors import ConfigError
 from ...history.labels import Key, Label, append_label, rater_name, read_rater
@@ -30,12 +29,9 @@ class LabelSession:
     """Show a rater the answers of a run, one at a time, and store the scores that the rater saves.
     Answers without text are not shown. Answers that the rater has scored before, in any run, count as done."""
 
-    def __init__(
-        self, run: EvaluationRun, rater: str, *, folder: Path, dataset: Path | str | None = None, repeats: int = 0
-    ) -> None:
+    def __init__(self, run: EvaluationRun, rater: str, *, folder: Path, repeats: int = 0) -> None:
         self.rater = rater_name(rater)  # as it stands in the name of the rater's file
         self.run, self.folder = run, folder
-        self._keypoints = _keypoints(dataset)
         self._places: dict[Key, list[int]] = {}  # {answer: its places in run.results}; equal answers are shown once
         for place, result in enumerate(run.results):
             if not result.answer.is_empty:
@@ -80,11 +76,7 @@ class LabelSession:
             return None
         key, _ = self._items[self._at]
         result = self.run.results[self._places[key][0]]
-        question = result.question
-        if not question.expected_keypoints:  # the log has none
-            found = self._keypoints.get((question.id, question.question), ())
-            question = replace(question, expected_keypoints=found)
-        return LabelItem(question, result.answer, key)
+        return LabelItem(result.question, result.answer, key)
 
     @property
     def label(self) -> Label | None:
@@ -160,11 +152,3 @@ class LabelSession:
     def _go_to(self, at: int) -> None:
         self._at, self._reached = at, max(at, self._reached)
         self._shown_at = time.monotonic()  # the time that the rater needs is counted from now on
-
-
-def _keypoints(dataset: Path | str | None) -> dict[tuple[int | str, str], tuple[str, ...]]:
-    try:
-        questions = load_eval_dataset(dataset)
-    except ConfigError:  # keypoints help, but a person can score without them
-        return {}
-    return {(question.id, question.question): question.expected_keypoints for question in questions}

@@ -48,7 +48,6 @@ class Session:
         self.state: State = "idle"
         self.progress = Progress()
         self.problem = ""  # why the task failed and what to do, or that the budget ended the run; otherwise empty
-        self.waited = ""  # why calls waited to be tried again when `stop` was called
         self.changed_late = False  # whether `stop_changed` stopped the run
         self.run: EvaluationRun | None = None
         self.settings: dict[str, Any] = {}  # what the panel's controls had at the last start
@@ -82,7 +81,7 @@ class Session:
             if self.state != "running":
                 return
             self._stop.set()
-            self.state, self.waited = "stopping", self.waits_for
+            self.state = "stopping"
         self.tell()
 
     def stop_changed(self) -> None:
@@ -126,7 +125,6 @@ class Session:
             if self.is_busy:
                 return  # it was a second click
             self.state, self.problem, self.changed_late, self.progress = state, "", False, progress
-            self.waited = ""
             self._began_s = time.monotonic()
             self._stop.clear()
 

@@ -34,8 +34,6 @@ from .session import Session
 if TYPE_CHECKING:
     from ...runbooks.index import RunbookIndex
 
-ALL = "all"
-
 
 @dataclass(frozen=True)
 class TrialSettings:
@@ -45,7 +43,6 @@ class TrialSettings:
     kind: Kind = "judge"  # of the prompt
     base: str = field(default_factory=lambda: default_prompt_id("judge"))  # the edited prompt is compared with it
     text: str = ""  # of the edited prompt
-    answers: str = ALL  # or one category of questions
     judge_model: str = "auto"
     assistant_model: str = "auto"  # used only in a trial of an assistant prompt
 
@@ -92,14 +89,6 @@ class TrialSession(Session):
         return [path.name for path in reversed(log_files(self.logs_dir))]
 
     @property
-    def categories(self) -> list[str]:
-        """Return the categories of the questions in the chosen log. Return [] if the log cannot be read."""
-        try:
-            return list(dict.fromkeys(result.question.category for result in self._stored().results))
-        except ConfigError:
-            return []
-
-    @property
     def base_text(self) -> str:
         """Return the text of the base prompt. Raises ConfigError if the prompt no longer exists."""
         return load_prompt(self.choice.base, rubric=self._rubric()).text
@@ -113,7 +102,7 @@ class TrialSession(Session):
         old = self.choice
         # A changed setting also sets the settings that depend on it, unless they are given too.
         if changes.get("log", old.log) != old.log:
-            changes = {**self._models_of(changes["log"]), "answers": ALL, **changes}
+            changes = {**self._models_of(changes["log"]), **changes}
         kind = changes.get("kind", old.kind)
         self._drafts[old.kind, old.base], self._bases[old.kind] = old.text, old.base
         if kind != old.kind:
@@ -166,13 +155,9 @@ class TrialSession(Session):
     def plan(self) -> TrialPlan:
         """Return what the next trial asks and costs. Nothing is sent. Raises ConfigError if a setting is unusable."""
         choice, run = self.choice, self._stored()
-        results = [
-            result
-            for result in run.results
-            if choice.answers in (ALL, result.question.category) and not result.answer.is_empty
-        ]
+        results = [result for result in run.results if not result.answer.is_empty]
         if not results:
-            raise ConfigError("{log}: it has no such answers; choose other answers or another log", log=choice.log)
+            raise ConfigError("{log}: it has no answers; choose another log", log=choice.log)
         return plan_trial(
             replace(run, results=results), choice.text, kind=choice.kind, base=choice.base,
             judge_model=choice.judge_model, assistant_model=choice.assistant_model, get_index=self._index,

@@ -146,8 +146,6 @@ def status_html(session: Session, state: State, button: str) -> str:
                     'Stopped, as a change of settings came later than the click on "{button}" ({numbers}). Check the '
                     "settings and press it again"
                 )
-            if session.waited:
-                problem.append(escape(say("When it was stopped: {waited}", waited=session.waited)))
             return block("warn", say(why, numbers=numbers, button=button), *problem)
         case "failed":
             failed = say("⚠️ Judging cannot go on ({numbers})", numbers=numbers) if progress.total else say("⚠️ Error")
