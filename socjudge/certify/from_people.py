@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -39,22 +38,18 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
     else:
         labels, named = load_labels(given), str(given)
     need_columns(labels, _COLUMNS, named, "load_labels")
+    labels = same_raters(labels.dropna(subset=["score"]))
     scores = pd.to_numeric(labels["score"], errors="coerce")
-    wrong = labels[(scores.isna() & labels["score"].notna()) | (scores < 0) | (scores > 100)]
+    wrong = labels[~scores.between(0, 100) | labels["rater"].isna()]
     if len(wrong):
-        found = f"{wrong['score'].iloc[0]!r:.20}"
         raise ConfigError(
-            "{named}: {count} labels have a score that is no number from 0 to 100 (the first is {found}); "
+            "{named}: {count} labels have no rater, or a score that is no number from 0 to 100 (the first: {found}); "
             "correct them first",
             named=named,
             count=len(wrong),
-            found=found,
+            found=f"{wrong['rater'].iloc[0]} {wrong['score'].iloc[0]!r:.20}",
         )
-    labels = same_raters(labels.assign(score=scores).dropna(subset=["score"]))
-    if nameless := int(labels["rater"].isna().sum()):
-        raise ConfigError(
-            "{named}: {count} labels name no rater; fill that column in first", named=named, count=nameless
-        )
+    labels = labels.assign(score=scores)
     if labels.empty:
         raise ConfigError("{named}: has no label", named=named)
     return labels
@@ -94,17 +89,14 @@ def hash_labels(labels: pd.DataFrame) -> str:
 # -- broken answers
 
 
-def read_damaged(
-    given: pd.DataFrame | Path | str, subjects: Sequence[Subject], criteria: Sequence[str]
-) -> tuple[list[Subject], list[Case]]:
-    """Read the answers that people broke (`certify_judge`). Return the unbroken answers, and the broken ones as cases.
+def read_damaged(given: pd.DataFrame | Path | str, subjects: Sequence[Subject], criteria: Sequence[str]) -> list[Case]:
+    """Read the answers that people broke (`plan_certificate`), as cases.
     Raises ConfigError for a row that is not usable: which row it is, which field is wrong, and what to do."""
     named = say("the frame that was given") if isinstance(given, pd.DataFrame) else str(given)
     at_hand = {str(subject.question.id): subject for subject in subjects}
-    good: dict[tuple[str, str], Subject] = {}
     cases: list[Case] = []
     for place, row in _rows(given, named):
-        texts = {name: _text(row, name, place) for name in ("broken_answer", "criterion")}
+        broken, criterion = (_text(row, name, place) for name in ("broken_answer", "criterion"))
         own = at_hand.get(str(row.get("question_id")))
         if own is None:
             raise ConfigError(
@@ -113,31 +105,28 @@ def read_damaged(
                 place=place,
                 found=f"{row.get('question_id')!r:.40}",
             )
-        if texts["criterion"] not in criteria:
+        if criterion not in criteria:
             known = listed(criteria)
             raise ConfigError(
                 "{place}: criterion is {found!r}; expected one of {known}",
                 place=place,
-                found=f"{texts['criterion']:.40}",
+                found=f"{criterion:.40}",
                 known=known,
             )
-        text = own.answer.answer if row.get("answer") is None else _text(row, "answer", place)
-        if _seen(text) == _seen(texts["broken_answer"]):
+        if row.get("answer") is not None:
+            raise ConfigError(
+                "{place}: the good answer is that of the log; leave out the field answer, or name a log that has it",
+                place=place,
+            )
+        if _seen(own.answer.answer) == _seen(broken):
             raise ConfigError("{place}: broken_answer is the good answer itself; break it first", place=place)
-        key = (str(own.question.id), _seen(text))  # another layout does not make another answer
-        if key[1] != _seen(own.answer.answer) and key not in good:
-            # The line has an answer of its own. It is judged with the passages and flags of the answer in the log.
-            own = replace(own.saying(text), question=replace(own.question, id=f"{own.question.id} own {len(good)}"))
-        found = good.setdefault(key, own)
-        cases.append(
-            Case(found.question.id, OWN + texts["criterion"], len(cases), found.saying(texts["broken_answer"]))
-        )
+        cases.append(Case(own.question.id, OWN + criterion, len(cases), own.saying(broken)))
     if not cases:
         raise ConfigError(
             "{named}: has no damaged answer; write one a line, with question_id, broken_answer and criterion",
             named=named,
         )
-    return list(good.values()), cases
+    return cases
 
 
 def _rows(given: pd.DataFrame | Path | str, named: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -179,9 +179,8 @@ def plan_certificate(
         columns rater, question_id, answer_sha256, criterion and score. Without labels, no criterion is 信頼できる
         (trusted).
     damaged
-        Answers that you broke: a JSONL file or a frame with question_id, broken_answer and criterion (the one whose
-        score must fall). If the good answer is not the one in `given`, it stands in a further field, answer. Every
-        broken answer is judged. A judge that measures by rules (the embedded judge, or an object whose `is_lexical`
+        Answers of `given` that you broke: a JSONL file or a frame with question_id, broken_answer and criterion (the one
+        whose score must fall). Every broken answer is judged. A judge that measures by rules (the embedded judge, or an object whose `is_lexical`
         is true) can be 信頼できる only with such answers.
     budget_usd
         A hard cap on the cost in US dollars, which needs known prices; infinity for no cap. The default is 0.25, or the
@@ -221,7 +220,8 @@ def plan_certificate(
     scored: list[Subject] = []
     if labels is not None:
         labels, scored = labels_of(subjects, read_labels(labels))
-    own = read_damaged(damaged, subjects, rubric.criteria) if damaged is not None else ([], [])
+    own = read_damaged(damaged, subjects, rubric.criteria) if damaged is not None else []
+    broken = {case.question_id for case in own}
     stored = _scores_in(run, _binding(judge, prompt, rubric))
     known = set(stored["answer_sha256"])
     missing = [subject for subject in scored if subject.answer_sha256 not in known]
@@ -231,11 +231,11 @@ def plan_certificate(
 
     def plan(count: int, each: int | None) -> CertificatePlan:
         tried = subjects[:count]
-        unchanged = {subject.question.id: subject for subject in (*tried, *own[0])}
+        unchanged = {s.question.id: s for n, s in enumerate(subjects) if n < count or s.question.id in broken}
         every = [
             *plan_originals(list(unchanged.values()), 1 + REPEATS),
             *(Case(s.question.id, LABELLED, 0, s) for s in missing if s.question.id not in unchanged),
-            *own[1],
+            *own,
             *plan_changes(tried, rubric.criteria, size=each),
         ]
         cases = Cases(every, prompt, rubric)

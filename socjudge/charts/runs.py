@@ -251,7 +251,7 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
     )
     with japanese_axes(ax, 9, 2.2 + 0.26 * len(rows)) as ax:
         own = list(lines.values())
-        draw_cells(ax, _on_one_line(means, lines), own[-1])
+        draw_cells(ax, means - own + own[-1], own[-1])  # the colour turns at each run's own line
         for row, found in enumerate(zip(signs.to_numpy(), means.to_numpy(), missing.to_numpy(), strict=True)):
             for column, (sign, mean, unread) in enumerate(zip(*found, strict=True)):
                 told = points(mean, own[column]) if len(runs) <= 24 and mean == mean else ""
@@ -261,13 +261,6 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
         ax.set_yticks(range(len(rows)), list(rows.values()))
         ax.set_title(say("Mean score by question ({line})", line=pass_text(*own)))
     return ax
-
-
-def _on_one_line(means: pd.DataFrame, lines: dict[Any, float]) -> pd.DataFrame:
-    """Rescale means, for the colours only, so that each run's pass line becomes the latest run's."""
-    latest = list(lines.values())[-1]
-    scaled = {name: np.interp(means[name], [0, line, 100], [0, latest, 100]) for name, line in lines.items()}
-    return pd.DataFrame(scaled, means.index)
 
 
 def _label_columns(ax: Axes, runs: pd.DataFrame, names: Mapping[Any, str]) -> None:

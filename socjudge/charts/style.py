@@ -76,16 +76,7 @@ def band() -> dict[str, Any]:
 
 
 def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
-    """Choose a colour for each judge of a chart, in the order of its legend. The offline judge is grey.
-
-    In a dark style of matplotlib, grey and blue are lighter, and yellow replaces wine red.
-
-    Examples
-    --------
-    >>> import socjudge as sj
-    >>> sj.charts.judge_colours(["offline"])
-    {'offline': '#666666'}
-    """
+    """Choose a colour for each judge of a chart, in the order of its legend. The offline judge is grey."""
     return _in_turn(names, palette().colours, palette().grey)
 
 

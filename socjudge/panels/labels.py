@@ -13,12 +13,11 @@ import ipywidgets as widgets
 
 from .. import constants
 from ..base.messages import listed, say
-from ..base.showing import block, escape
+from ..base.showing import block, escape, flags_html, question_html
 from ..errors import ConfigError
 from ..runs.logs import load_run
 from .controls import Panel, button, field, heading, html, log_choices, told_in
-from .state.labelling import LabelSession
-from .views.labels import item_html, judged_html, progress_html
+from .state.labelling import LabelItem, LabelSession
 
 _PLACE = {"style": {"description_width": "9em"}, "layout": {"width": "calc(100% - 4px)"}}
 _OFFERED = ("0", "25", "50", "75", "100")  # for a mouse; any whole number from 0 to 100 can be typed
@@ -192,7 +191,7 @@ class LabelPanel(Panel):
         title = say("Saved before") if is_open else say("Saved")
         self.progress.value = progress_html(session)
         self.item.value = item_html(item) if item else ""
-        self.judged.value = judged_html(title, label, session.judge_evaluations) if label else ""
+        self.judged.value = block("good", title, *map(question_html, session.judge_results)) if label else ""
         self.form.layout.display = "" if item else "none"
         for box in self.form.children:
             box.disabled = not is_open
@@ -203,3 +202,35 @@ class LabelPanel(Panel):
 
 def _is_score(typed: str) -> bool:
     return typed.isascii() and typed.isdigit() and int(typed) <= 100
+
+
+# -- what is shown, as HTML
+
+
+def progress_html(session: LabelSession) -> str:
+    """Return HTML that says how many answers the rater has scored."""
+    done = say("{done}/{total} answers", done=session.done, total=session.total)
+    line = [f"<b>{done}</b>", escape(say("{rater}", rater=session.rater))]
+    if session.done == session.total:
+        line.append(say("✅ All are scored"))
+    if session.is_again:
+        line.append(
+            say(
+                "🔁 The same answer again. Score it without recalling your scores (this measures how steady scoring is)"
+            )
+        )
+    problem = [escape(session.problem)] if session.problem else []
+    return block("warn" if session.problem else "", "　".join(line), *problem)
+
+
+def item_html(item: LabelItem) -> str:
+    """Return an answer to score as HTML, with its question, keypoints and context, but without the judge's scores."""
+    question, answer = item.question, item.answer
+    points = "".join(f"<li>{escape(point)}</li>" for point in question.expected_keypoints)
+    keypoints = f"{say('Expected points')}<ul>{points}</ul>" if points else say("Expected points: not recorded")
+    return block(
+        "",
+        f'<div class="question"><b>Q. {escape(question.question)}</b>　{escape(question.category)}</div>{keypoints}'
+        f"{flags_html(answer)}{say('Answer')}<pre>{escape(answer.answer)}</pre>"
+        f"<details><summary>{say('Context')}</summary><pre>{escape(answer.context)}</pre></details>",
+    )

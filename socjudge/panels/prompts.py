@@ -57,7 +57,6 @@ class PromptLab(WorkPanel):
             description=say("Prompt (edit it here)"), tooltip="", rows=24, style={"description_width": "initial"},
             layout={"width": "calc(100% - 4px)", "flex_flow": "column"},
         )  # fmt: skip
-        self.undo_button = button(say("Undo"), "undo")
         self.note = field(widgets.Text, say("Note"), placeholder=say("What was changed"))
         self.trials = field(widgets.Dropdown, say("Trials so far"))
         self.reopen_button = button(say("Go back to this trial"), "history")
@@ -78,12 +77,11 @@ class PromptLab(WorkPanel):
         for name, control in self._choices.items():
             control.observe(lambda change, name=name: self._choose(name, change["new"]), "value")
         self.reopen_button.on_click(lambda _: self._reopen())
-        self.undo_button.on_click(lambda _: self._then(self.session.undo, self._fill))
         self.save_button.on_click(lambda _: self._save())
         self._follow_session()
 
     def _parts(self) -> list[Any]:
-        edited = widgets.VBox([self.editor, self.check, widgets.HBox([self.undo_button])], layout=_COLUMN)
+        edited = widgets.VBox([self.editor, self.check], layout=_COLUMN)
         beside = widgets.VBox([self.diff], layout=_COLUMN)
         return [
             heading(f"📝 {say('Try a prompt')}"),
@@ -187,7 +185,6 @@ class PromptLab(WorkPanel):
 
     def _draw(self) -> None:
         session = self.session
-        self.undo_button.disabled = session.is_busy or not session.can_undo
         if session.effect is not self._shown:
             self._shown = session.effect
             self.results.value = effect_html(session.effect, session.trial) if session.effect and session.trial else ""

@@ -140,13 +140,7 @@ class RunPanel(WorkPanel):
 
     def _make_settings(self, dataset: Path | str | None) -> None:
         project, usual = open_project(), get_settings()  # values from the environment
-        self.answers = field(
-            widgets.Dropdown, say("Answers to judge"), options=[("", ""), *own_choices()],
-            tooltip=say(
-                "Choose an earlier run to judge its answers again with another judge or prompt; the assistant "
-                "is not asked"
-            ),
-        )  # fmt: skip
+        self.answers = field(widgets.Dropdown, say("Answers to judge"), options=[("", ""), *own_choices()])
         self.answers.value = f"{OWN}{project.answers}" if project.answers else ""
         self.judge_model = model_box("Judge", usual_model("judge"))
         self.judge_prompt = prompt_box(say("Judge prompt"), "judge")
@@ -190,14 +184,9 @@ class RunPanel(WorkPanel):
         self.build_button.on_click(lambda _: self.session.begin("building", self._build, Progress()))
 
     def _folded_settings(self) -> Any:
-        hint = say(
-            "The limit of output tokens is the length of one reply, with what a model thinks to itself. Wait "
-            "longer for a model that runs on a CPU (600 seconds, say), and lower the limit for a model with a "
-            "small context."
-        )
         seldom = [
             self.assistant_model, self.assistant_prompt, self.dataset, self.answer_repeats, self.judge_repeats, self.k,
-            self.max_concurrency, self.output_tokens, self.timeout_s, self.patience_s, self.fresh, html(block("muted", hint)),
+            self.max_concurrency, self.output_tokens, self.timeout_s, self.patience_s, self.fresh,
         ]  # fmt: skip
         inside = widgets.VBox([widgets.HBox(seldom, layout=ROW), self.key, self.dataset_file, self.runbook_file])
         more = widgets.Accordion([inside], titles=(say("More settings"),))

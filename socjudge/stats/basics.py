@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -71,12 +70,6 @@ def by_criterion(frame: pd.DataFrame, names: Iterable[Any]) -> pd.DataFrame:
     return frame.assign(criterion=pd.Categorical(frame["criterion"], categories=list(names), ordered=True))
 
 
-def check_level(level: float) -> None:
-    """Raise ConfigError if this is no level of confidence, such as 95 for 95 %."""
-    if not isinstance(level, Real) or not 0 < level < 1:
-        raise ConfigError("level is {found!r}, expected a share between 0 and 1, such as 0.95", found=level)
-
-
 def low_high(name: str, interval: tuple[float, float]) -> dict[str, float]:
     """Return an interval as two cells of a row, {name}_low and {name}_high."""
     return {f"{name}_low": interval[0], f"{name}_high": interval[1]}
@@ -95,12 +88,11 @@ def plain_floats(values: pd.Series) -> pd.Series:
         ) from None
 
 
-def mean_interval(values: ArrayLike, *, level: float = 0.95) -> tuple[float, float]:
-    """Compute an interval for the mean score, 0–100, of independent questions; near 0 or 100 it may end beyond them. It is
+def mean_interval(values: ArrayLike) -> tuple[float, float]:
+    """Compute a 95 % interval for the mean score, 0–100, of independent questions; near 0 or 100 it may end beyond them. It is
     (NaN, NaN) with fewer than two values, or if all are equal: they do not show how far away the next one is."""
     # A t interval that is adjusted for skewness: Hall (1992), J. R. Stat. Soc. B 54, 221-228; Johnson (1978), J. Am. Stat.
     # Assoc. 73, 536-544. An end beyond the scale is not moved: it shows how little so few questions say.
-    check_level(level)
     x = np.asarray(values, dtype=float)
     n = len(x)
     sd = float(x.std(ddof=1)) if n > 1 else 0.0
@@ -108,15 +100,14 @@ def mean_interval(values: ArrayLike, *, level: float = 0.95) -> tuple[float, flo
         return math.nan, math.nan
     # Ten values are too few to estimate their skewness. It is therefore that of a beta distribution on the scale with
     # their mean and sd: 0 for a mean in the middle, and large for a mean near an end with a large sd.
-    mean, reach = float(x.mean()), float(scipy.stats.t.ppf(0.5 + level / 2, n - 1)) / math.sqrt(n)
+    mean, reach = float(x.mean()), noise_reach(n - 1) / math.sqrt(n)
     below, above = hall_ends(reach, beta_skewness(mean / 100, sd / 100), n)
     return mean - sd * below, mean - sd * above
 
 
-def difference_interval(differences: ArrayLike, *, level: float = 0.95) -> tuple[float, float]:
-    """Compute a t interval with continuity correction for the mean of paired differences of scores, in points.
+def difference_interval(differences: ArrayLike) -> tuple[float, float]:
+    """Compute a 95 % t interval with continuity correction for the mean of paired differences of scores, in points.
     It is (NaN, NaN) with fewer than two differences, or if all are equal. Source: Cox 1970, Biometrika 57, 217-219."""
-    check_level(level)
     d = np.asarray(differences, dtype=float)
     n = len(d)
     sd = float(d.std(ddof=1)) if n > 1 else 0.0
@@ -126,7 +117,7 @@ def difference_interval(differences: ArrayLike, *, level: float = 0.95) -> tuple
     # divided by n. It is 1 point for ten multiples of ten, and almost 0 for means of many scores. Each end gets half.
     steps = np.diff(np.unique(d.round(6)))
     half = float(steps.min()) / (2 * n) if len(steps) else 0.0
-    mean, reach = float(d.mean()), float(scipy.stats.t.ppf(0.5 + level / 2, n - 1)) / math.sqrt(n)
+    mean, reach = float(d.mean()), noise_reach(n - 1) / math.sqrt(n)
     return mean - sd * reach - half, mean + sd * reach + half
 
 
@@ -153,7 +144,6 @@ def _untransformed(y: float, skewness: float, n: int) -> float:
 def pass_rate_interval(passed: float, total: int, level: float = 0.95) -> tuple[float, float]:
     """Compute the Wilson (1927) interval for a share of questions as fractions, (NaN, NaN) if `total` is 0. `passed` may
     also be the sum of `total` shares. ValueError if it is not from 0 to `total`."""
-    check_level(level)
     if not 0 <= passed <= total:
         raise ValueError(
             say("{passed} of {total} is no pass rate; expected 0 <= passed <= total", passed=passed, total=total)

@@ -46,7 +46,6 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     DataFrame
         - criterion
         - n: questions
-        - n_answers: answers that both judges scored
         - n_missing: number of missing scores
         - shift: the new judge's points minus the old judge's, mean over questions; shift_low, shift_high: its t
           interval, missing below 10 questions
@@ -138,7 +137,6 @@ def _bridge_row(part: pd.DataFrame, criterion: str, at: float) -> dict[str, Any]
     return {
         "criterion": criterion,
         "n": len(shifts),
-        "n_answers": len(scored),
         "n_missing": missing,
         "shift": float(shifts.mean()) if len(shifts) else math.nan,
         **low_high("shift", difference_interval(shifts) if len(shifts) >= FEWEST else (math.nan, math.nan)),

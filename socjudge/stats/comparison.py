@@ -25,7 +25,6 @@ from .basics import (
     low_high,
     need_columns,
     plain_floats,
-    rank_correlation,
     sign_flip_p,
 )
 from .conclusion import LEVEL, conclusion, criterion_conclusion
@@ -141,9 +140,7 @@ def compare_judges(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_mode
 
         - the column of `by`, baseline, criterion
         - n: questions
-        - n_answers: answers that both judges scored
         - n_missing: number of missing scores
-        - n_unpaired: answers that only one of the two judges judged; they are left out
         - baseline_mean, mean: 0–100
         - mean_difference: mean minus baseline_mean; ci_low, ci_high: its 95 % interval, missing below 10 questions
         - lowest, highest: the lowest and the highest difference of a question
@@ -151,7 +148,6 @@ def compare_judges(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_mode
           method
         - detectable_difference: the smallest true difference that the test shows with a probability of 0.8 at the
           adjusted level, points
-        - rank_agreement: Spearman's rank correlation over questions
         - flips_to_pass, flips_to_fail: number of questions that fail with the baseline judge and pass with the other
           one, and the reverse (`verdict_flips` lists them)
         - flipped_questions: the ids of these questions, as text
@@ -245,7 +241,6 @@ def _names(told: Mapping[Any, Mapping[str, str]], by: str, first: Any, second: A
 
 def _row(pairs: pd.DataFrame, criterion: str, unpaired: int, was_line: float, line: float) -> dict[str, Any]:
     part = pairs[pairs["criterion"] == criterion]
-    scored = part.dropna(subset=["first", "second"])
     means = question_pairs(pairs, criterion)
     d = (means["second"] - means["first"]).to_numpy()
     n = len(d)
@@ -254,13 +249,12 @@ def _row(pairs: pd.DataFrame, criterion: str, unpaired: int, was_line: float, li
     return {
         "criterion": criterion,
         "n": n,
-        "n_answers": len(scored),
         "n_missing": int(part["missing"].sum()),
-        "n_unpaired": unpaired,
+        "_unpaired": unpaired,
         "baseline_mean": float(means["first"].mean()),
         "mean": float(means["second"].mean()),
         "mean_difference": float(d.mean()) if n else math.nan,
-        **low_high("ci", difference_interval(d, level=LEVEL) if n >= FEWEST else (math.nan, math.nan)),
+        **low_high("ci", difference_interval(d) if n >= FEWEST else (math.nan, math.nan)),
         "lowest": float(d.min()) if n else math.nan,
         "highest": float(d.max()) if n else math.nan,
         "p_value": sign_flip_p(d),
@@ -269,8 +263,6 @@ def _row(pairs: pd.DataFrame, criterion: str, unpaired: int, was_line: float, li
         "_sd": sd,
         "_visible": detectable_difference(sd, n, alpha=1 - LEVEL),
         "_passed": (int(before.sum()), int(after.sum())),
-        "_alike": float(pd.Series(d.round(6)).value_counts(normalize=True).max()) if n else 0.0,
-        "rank_agreement": rank_correlation(means["first"], means["second"]),
         "flips_to_pass": int((~before & after).sum()),
         "flips_to_fail": int((before & ~after).sum()),
         "flipped_questions": ", ".join(map(str, means.index[before != after])),
@@ -289,10 +281,6 @@ def _note(row: Mapping[Any, Any], line: float, others: int) -> str:
                 p=row["p_holm"],
             )
         )
-    if 0.8 <= row["_alike"] < 1 and math.isfinite(row["ci_low"]):  # ten then show too little of the others
-        told.append(
-            say("At least 80 % of the questions differ by the same, so the interval may be narrower than it should be.")
-        )
     if row["flipped_questions"]:
         told.append(
             say(
@@ -307,8 +295,8 @@ def _note(row: Mapping[Any, Any], line: float, others: int) -> str:
         )
     if row["n_missing"]:
         told.append(say("Unread scores, left out: {count}.", count=row["n_missing"]))
-    if row["n_unpaired"]:
-        told.append(say("Answers that only one of them scored, left out: {count}.", count=row["n_unpaired"]))
+    if row["_unpaired"]:
+        told.append(say("Answers that only one of them scored, left out: {count}.", count=row["_unpaired"]))
     if len(row["_differs"]) > 1:
         groups = listed(map(say, row["_differs"]))
         told.append(
@@ -340,7 +328,6 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
         - difference: mean minus baseline_mean
         - direction: "合格→不合格" or "不合格→合格"; empty if nobody can see it, and the means are then missing
         - n: answers
-        - baseline_pass_threshold, pass_threshold: the pass lines of the baseline judge and of the other judge
         - note (in the language of the messages)
 
     Raises
@@ -386,15 +373,12 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
                     "difference": second - first,
                     "direction": direction if is_seen else UNSEEN,
                     "n": int(answers.get(question, 0)),
-                    "baseline_pass_threshold": was_line,
-                    "pass_threshold": line,
                     "note": say("The nearer of the two lies {points:.1f} points from the pass line.", points=margin)
                     if is_seen
                     else say("A score is missing, so nobody can see whether the verdict differs."),
                 }
             )
     names = [by, "baseline", "question_id", *(["category"] if category is not None else [])]
-    names += ["baseline_mean", "mean", "difference", "direction", "n", "baseline_pass_threshold", "pass_threshold"]
-    names.append("note")
+    names += ["baseline_mean", "mean", "difference", "direction", "n", "note"]
     frame = pd.DataFrame(rows, columns=names)
     return frame if rows else frame.astype({"baseline_mean": float, "mean": float, "difference": float})

@@ -124,19 +124,8 @@ def how_sure(row: Mapping[Any, Any], p: float, visible: float) -> list[str]:
         told.append(say("{n} questions cannot show a difference below ±{points:.1f} points.", n=n, points=visible))
     elif row["lowest"] != row["highest"] or n == 1:
         told.append(say("{n} questions are too few to tell a difference from chance.", n=n))
-    if p < 1 - LEVEL:  # the test finds a difference, the interval does not
-        told.append(say("p is below 0.05, but the 95 % interval includes zero, so it is not called a difference."))
-    elif _leaves_zero_out(row):
-        told.append(
-            say(
-                (
-                    "The 95 % interval leaves zero out, but with several criteria compared at once that also happens "
-                    "by chance: adjusted, it is no difference."
-                )
-                if row["p_value"] < 1 - LEVEL
-                else "The 95 % interval leaves zero out, but the sign-flip test cannot tell it from chance."
-            )
-        )
+    if p < 1 - LEVEL or _leaves_zero_out(row):
+        told.append(say("The test and the 95 % interval disagree, so it is not called a difference."))
     return told
 
 

@@ -177,10 +177,8 @@ def corrected_means(scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "ju
           score
         - judge_mean: the judge's mean over all questions, 0–100; label_mean: people's mean over the labelled questions
         - mean, ci_low, ci_high: the estimate of people's mean over all questions, 0–100
-        - labels_low, labels_high: the interval of the labels alone
         - correlation: of people's scores and the judge's scores over the labelled questions
         - weight: of the judge's scores; 0 if the labels alone are used
-        - uses_judge: whether the weight is not 0
         - note (in the language of the messages)
 
     Raises
@@ -238,11 +236,9 @@ def corrected_pass_rate(scores: pd.DataFrame, labels: pd.DataFrame, *, by: str =
         - judge_rate: share of all answers that the judge passes; label_rate: share of the labelled answers that people
           pass
         - rate, ci_low, ci_high: the estimated share of all answers that people would pass
-        - labels_low, labels_high: Wilson interval of the labels alone
         - correlation: of people's verdicts and the judge's verdicts
         - weight: people's pass rate of the answers that the judge passes minus that of the answers that it fails; 0 if
           the labels alone are used
-        - uses_judge: whether the weight is not 0
         - note (in the language of the messages)
 
     Raises
@@ -294,10 +290,8 @@ def _corrected(scores: pd.DataFrame, labels: pd.DataFrame, by: str, of: str, est
                     f"label_{of}": float(y.mean()) if len(y) else math.nan,
                     of: found.estimate,
                     **low_high("ci", (found.low, found.high)),
-                    **low_high("labels", (found.labels_low, found.labels_high)),
                     "correlation": found.correlation,
                     "weight": found.weight,
-                    "uses_judge": found.weight != 0,
                     "note": sentences(_note(found, len(y), len(everything)), doubt, side.unused),
                 }
             )

@@ -215,11 +215,6 @@ def _vs_row(people: pd.Series, judge: pd.Series, counts: dict[str, int], line: f
         rates[name] = hits / total if total else math.nan
         rates |= low_high(name, pass_rate_interval(hits, total))
     same, kappa, base_rate, judge_rate = int((right == said).sum()), cohen_kappa(right, said), right.mean(), said.mean()
-    one_sided = ""
-    if len(set(right)) == 1:
-        one_sided = say(
-            "People gave all answers the same verdict, so nobody can say how often the judge meets the other."
-        )
     note = verdict_note(len(by_question), kappa, float((base_rate + judge_rate) / 2), counts["n_missing"])
     return {
         "n": n,
@@ -236,5 +231,5 @@ def _vs_row(people: pd.Series, judge: pd.Series, counts: dict[str, int], line: f
         "verdict_agreement": same / n,
         **low_high("agreement", pass_rate_interval(same, n)),
         "kappa": kappa,
-        "note": sentences(note, one_sided),
+        "note": note,
     }

@@ -5,7 +5,6 @@ The p-values are adjusted for the number of criteria, because with many of them 
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ import numpy as np
 import pandas as pd
 import scipy.stats  # type: ignore[import-untyped]
 
-from ..base.messages import listed, say, sentences
+from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
 from ..errors import ConfigError
 from . import basics
@@ -30,7 +29,6 @@ LOOKS = (40, 70, 100, 200)  # labelled questions at which a judge is certified a
 LIKELY = 0.8  # level of the interval for the labels that are still needed
 MOST_NEEDED = 10_000
 FEW_BAD = 0.1  # of the labelled answers; if people failed fewer, good answers alone make the correlation too low
-MOST_ADVISED = 5
 _ALPHA = 0.05
 _FEW = 3  # labelled answers with a verdict; with fewer, their weight would be chance
 _TINY = 1e-9
@@ -358,27 +356,16 @@ def _two_digits(count: float, whole: Callable[[float], int]) -> float:
 
 def _only_good(side: Beside, criterion: str, found: _Compared, line: float) -> str:
     """Return what to label if nearly all labelled answers are good, which cannot show a correlation; else ""."""
-    people, judge = side.people[criterion].dropna(), side.judge[criterion].dropna()
+    people = side.people[criterion].dropna()
     bad = int((~reaches(people, line)).sum())
     if found.correlation_ends()[0] > CORRELATION or bad >= FEW_BAD * len(people):
         return ""
-    waiting = judge[~judge.index.isin(people.index)]
-    # At random among the answers that the judge fails, so that `_weights` knows how many each of them represents.
-    failed = sorted(waiting.index[~reaches(waiting, line)], key=_lot)[:MOST_ADVISED]
+    # At random among them, so that `_weights` knows how many each label represents.
     return say(
-        "People scored {bad} of {n} answers below {line:g}. Good answers alone make the correlation come out "
-        "lower than it is: also label answers that the judge scored below {line:g} (questions {answers})."
-        if failed
-        else "People scored {bad} of {n} answers below {line:g}. Good answers alone make the correlation come out "
-        "lower than it is: label a log that has bad answers too (of a weaker model, or an older version of "
-        "your assistant).",
+        "People scored {bad} of {n} answers below {line:g}. Good answers alone make the correlation come out lower than it "
+        "is: also label some that are drawn at random among those that the judge scored below {line:g}, or a log that has "
+        "bad answers (of a weaker model, or an older version of your assistant).",
         n=len(people),
         bad=bad,
         line=line,
-        answers=listed(str(question) for question, _ in failed),
     )
-
-
-def _lot(answer: tuple[Any, Any]) -> str:
-    # sorts answers as if at random, and the same way every time
-    return hashlib.sha256(f"{answer[0]} {answer[1]}".encode()).hexdigest()

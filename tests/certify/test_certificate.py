@@ -248,9 +248,9 @@ def test_too_few_labels_and_constant_ones_leave_people_open(with_labels: Callabl
     [
         (TWO.assign(answer_sha256="0" * 64), "are of none of these 20 answers"),
         (TWO.drop(columns="rater"), "the frame has no column 'rater'"),
-        (TWO.assign(score=[*TWO["score"][1:], 130]), "1 labels have a score that is no number from 0 to 100"),
+        (TWO.assign(score=[*TWO["score"][1:], 130]), "1 labels have no rater, or a score that is no number"),
         (TWO[:0], "has no label"),
-        (TWO.assign(rater=[" ", *TWO["rater"][1:]]), "1 labels name no rater"),
+        (TWO.assign(rater=[" ", *TWO["rater"][1:]]), "1 labels have no rater, or a score that is no number"),
     ],
 )
 def test_unfit_labels_are_refused_before_anything_is_asked(

@@ -81,34 +81,16 @@ def test_what_people_broke_counts_beside_what_rules_damage(service: Service, tmp
 
 
 @pytest.mark.slow
-def test_the_estimate_has_them_and_a_good_answer_of_ones_own_is_judged_as_it_is(
-    service: Service, tmp_path: Path
-) -> None:
+def test_the_estimate_has_what_people_broke(service: Service, tmp_path: Path) -> None:
     what: dict[str, Any] = {"judge_model": "gpt-4o-mini", "budget_usd": math.inf, "size": 1}
     plain = plan_certificate(PAIRS, **what).estimate.calls
     assert plan_certificate(PAIRS, **what, damaged=pd.DataFrame(LINES)).estimate.calls == plain + 8
-    mine = [
-        {**LINES[0], "answer": "1. 端末を隔離します。"},
-        {**LINES[0], "answer": "1. 端末を隔離します。", "criterion": "正確性"},
-    ]
-    assert plan_certificate(PAIRS, **what, damaged=pd.DataFrame([*LINES, *mine])).estimate.calls == plain + 8 + 2 + 3
     seven = PAIRS[:7]
     least = plan_certificate(seven, **what, damaged=pd.DataFrame(LINES[:7])).estimate.calls
     assert least == plan_certificate(seven, **what).estimate.calls + 7
-    good, cases = read_damaged(pd.DataFrame([*LINES, *mine]), SUBJECTS, CRITERIA)
-    assert [s.answer.answer for s in good] == [*(a.answer for _, a in PAIRS[:8]), "1. 端末を隔離します。"]
-    assert cases[-1].question_id == good[-1].question.id != PAIRS[0][0].id
-    assert cases[-1].subject.answer.context == PAIRS[0][1].context
-    assert len({case.id for case in cases}) == len(cases)
-
-
-def test_one_good_answer_in_many_layouts_is_one() -> None:
-    good_one = PAIRS[0][1].answer
-    texts = [good_one.replace("。", f"。{blank}") for blank in ("", " ", "\n", "！", "\u200b", "\ufe0f\u3164")]
-    texts.append(unicodedata.normalize("NFD", good_one))
-    layouts = [{**LINES[0], "answer": text} for text in texts]
-    good, cases = read_damaged(pd.DataFrame(layouts), SUBJECTS, CRITERIA)
-    assert (len(good), len(cases)) == (1, 7)
+    cases = read_damaged(pd.DataFrame([*LINES, {**LINES[0], "criterion": "正確性"}]), SUBJECTS, CRITERIA)
+    assert cases[-1].question_id == PAIRS[0][0].id and cases[-1].subject.answer.context == PAIRS[0][1].context
+    assert len({case.id for case in cases}) == len(cases) == 9
 
 
 @pytest.mark.parametrize(
@@ -121,14 +103,14 @@ def test_one_good_answer_in_many_layouts_is_one() -> None:
         ({"question_id": 1, "criterion": "安全性"}, "line 2: broken_answer is missing"),
         ({**LINES[0], "broken_answer": " "}, "line 2: broken_answer is missing, empty"),
         ({**LINES[0], "broken_answer": " \u200b\u3164"}, "line 2: broken_answer is missing, empty"),
-        ({**LINES[0], "answer": ""}, "line 2: answer is missing, empty"),
+        ({**LINES[0], "answer": "良い。"}, "line 2: the good answer is that of the log"),
         ({**LINES[0], "broken_answer": PAIRS[0][1].answer + "\n"}, "line 2: broken_answer is the good answer itself"),
         (
             {**LINES[0], "broken_answer": "\u200b" + PAIRS[0][1].answer},
             "line 2: broken_answer is the good answer itself",
         ),
         (
-            {**LINES[0], "answer": "良い。", "broken_answer": " 良い。"},
+            {**LINES[0], "broken_answer": unicodedata.normalize("NFD", PAIRS[0][1].answer)},
             "line 2: broken_answer is the good answer itself",
         ),
         ([1], "line 2: is no JSON object"),

@@ -29,9 +29,8 @@ from socjudge import constants
 from socjudge.base.conditions import CONDITIONS, Condition
 from socjudge.base.messages import say
 from socjudge.charts import style as chart_style
-from socjudge.charts.judges import plot_judge_comparison
 from socjudge.charts.runs import plot_criterion_trend, plot_question_strip
-from socjudge.charts.scores import plot_category_breakdown, plot_score_distribution
+from socjudge.charts.scores import plot_category_breakdown, plot_judge_comparison, plot_score_distribution
 from socjudge.charts.style import MARKERS, chart_url, japanese_text, judge_colours, judge_markers
 from socjudge.errors import ConfigError
 from socjudge.stats.basics import OVERALL, summarise_scores

@@ -409,7 +409,7 @@ def test_an_answer_that_was_judged_again_comes_once_with_both_judgements(tmp_pat
     found = {}
     while item := session.current:
         session.save(dict.fromkeys(CRITERIA, 75))
-        found[item.answer.answer] = [marks.average_score for marks in session.judge_evaluations]
+        found[item.answer.answer] = [each.evaluation.average_score for each in session.judge_results]
         session.next()
     assert found == {"回答1\n二行目 文章": [80, 50], "別の回答": [60]}
 
@@ -422,10 +422,10 @@ def test_an_answer_without_text_does_not_come(tmp_path: Path) -> None:
 
 def test_the_judges_marks_are_not_to_be_had_before_saving(tmp_path: Path) -> None:
     session = LabelSession(run_of(tmp_path / "logs", [81]), "sato", folder=tmp_path)
-    assert session.judge_evaluations == ()
+    assert session.judge_results == ()
     assert "81" not in repr(session.current)
     session.save(dict.fromkeys(CRITERIA, 75))
-    assert [marks.average_score for marks in session.judge_evaluations] == [81]
+    assert [each.evaluation.average_score for each in session.judge_results] == [81]
 
 
 def test_nothing_is_saved_before_all_criteria_have_a_mark(tmp_path: Path) -> None:
@@ -433,7 +433,7 @@ def test_nothing_is_saved_before_all_criteria_have_a_mark(tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match="no score for 安全性, 簡潔性"):
         session.save({**dict.fromkeys(CRITERIA, 0), "安全性": None} | {"簡潔性": None})
     assert not (tmp_path / "labels").exists()
-    assert session.judge_evaluations == ()
+    assert session.judge_results == ()
 
 
 def test_what_is_skipped_comes_again_at_the_end(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_another_line_is_tried_without_a_call_and_changes_no_file(panel: History
     panel.more.selected_index = 0
     assert re.search("10/10問 [^/]+ 10/10問 ✅ 合格", text(panel.table))
     panel.line.value = 81
-    assert "80.0（" in text(panel.table) and re.search("10/10問 [^/]+ 0/10問 ❌ 不合格", text(panel.table))
+    assert " 80.0 " in text(panel.table) and re.search("10/10問 [^/]+ 0/10問 ❌ 不合格", text(panel.table))
     panel.line.value = 65
     assert re.search("0/10問 [^/]+ 5/10問 ❌ 不合格", text(panel.table))  # gpt-4o: 65 to 69, and seven are needed
     assert "見るだけの計算" in text(panel.table)

@@ -93,9 +93,9 @@ def test_a_mark_is_on_disk_when_it_is_saved_and_the_judges_marks_appear_then(pan
     assert points not in shown(panel.item, panel.progress, panel.status, panel.judged)
     save(panel, 0, 25, 50, 75, 100, 5, comment="根拠が無い")
     assert saved(tmp_path) == {number: [0, 25, 50, 75, 100, 5]}
-    rows = re.findall(r'<th scope="row">(.*?)</th><td>(.*?)</td><td>(.*?)</td>', panel.judged.value)
-    own = ["0", "25", "50", "75", "100", "5", "42.5"]
-    assert rows == [(name, mark, points) for name, mark in zip([*CRITERIA, "平均"], own, strict=True)]
+    tiles = re.findall(r'<div class="tile">(.*?)<b>(.*?)</b></div>', panel.judged.value)
+    assert tiles == [(name, points) for name in CRITERIA]
+    assert typed(panel) == ["0", "25", "50", "75", "100", "5"]  # beside them
     assert "理由 文章" in shown(panel.judged)
     assert "1/3問" in shown(panel.progress)
     assert all(box.disabled for box in panel.form.children)
@@ -235,8 +235,7 @@ def test_a_judge_that_could_not_be_read_is_said_after_saving(tmp_path: Path) -> 
     save_log(tmp_path / "logs", bare_log([None]))
     panel = start(opened(tmp_path))
     save(panel, *[50] * 6)
-    assert "採点できませんでした" in shown(panel.judged)
-    assert "<td>50</td><td>―</td>" in panel.judged.value
+    assert "採点できませんでした" in shown(panel.judged) and "tile" not in panel.judged.value
 
 
 def test_a_log_that_cannot_be_read_is_said(panel: LabelPanel, tmp_path: Path) -> None:
@@ -288,18 +287,18 @@ def test_repeats_come_again_at_the_end_without_what_was_given_before(panel: Labe
     assert "0/4問" in shown(panel.progress)
     first = question(panel)
     save(panel, *[70] * 6)
-    assert "Judge" not in shown(panel.judged)  # kept back: it is to be marked once more
+    assert "tile" not in panel.judged.value  # kept back: it is to be marked once more
     panel.next_button.click()
     for _ in range(2):
         save(panel, *[50] * 6)
-        assert "Judge" in shown(panel.judged)
+        assert "tile" in panel.judged.value
         panel.next_button.click()
     assert question(panel) == first
     assert "もう一度同じ回答です" in shown(panel.progress)
     assert typed(panel) == [""] * 6
     assert shown(panel.judged) == ""
     save(panel, *[90] * 6)
-    assert "Judge" in shown(panel.judged)
+    assert "tile" in panel.judged.value
     assert "4/4問" in shown(panel.progress)
 
     labels = load_labels(tmp_path / "labels")
@@ -337,7 +336,7 @@ def test_the_criteria_that_are_asked_are_those_of_the_log(tmp_path: Path) -> Non
     panel = start(opened(tmp_path))
     assert list(panel.scores) == ["迅速性", "安全性"]
     save(panel, 50, 70)
-    assert "<td>70</td><td>60</td>" in panel.judged.value
+    assert re.search("安全性<b>60", panel.judged.value)
 
 
 def test_what_was_typed_for_another_log_marks_nothing(tmp_path: Path) -> None:

@@ -374,33 +374,17 @@ def test_a_refused_key_is_said_without_the_key(session: TrialSession, marking: S
 
 
 @pytest.mark.slow
-def test_undo_takes_the_text_back_and_leaves_the_trials(session: TrialSession, marking: Service) -> None:
+def test_an_edited_text_that_was_not_tried_is_not_replaced_by_an_earlier_trial(session: TrialSession) -> None:
     base = session.choice.text
-    assert not session.can_undo
-    for addition in ("A", "B"):
-        session.choose(text=base + addition)
-        tried(session, note=addition)
-    session.choose(text=base + "C")
-    for expected in ("B", "A", "", ""):
-        session.undo()
-        assert session.choice.text == base + expected
-    assert not session.can_undo
-    session.choose(text=base + "D")
-    session.undo()
-    assert session.choice.text == base
-    assert [trial.note for trial in session.trials] == ["A", "B"]
-
-
-@pytest.mark.slow
-def test_another_base_is_undone_too(session: TrialSession) -> None:
-    base = session.choice.text
-    session.choose(text=base + "tried nowhere")
-    session.choose(base="strict-1")
-    session.choose(text="edited")
-    session.undo()
-    assert "先に各観点の評価理由を考え" in session.choice.text
-    session.undo()
-    assert session.choice.text == base + "tried nowhere"
+    session.choose(text=base + "A")
+    tried(session)
+    session.choose(text=base + "B")
+    with pytest.raises(ConfigError, match="edited and not tried"):
+        session.reopen(session.trials[0])
+    assert session.choice.text == base + "B"
+    session.choose(text=base)
+    session.reopen(session.trials[0])
+    assert session.choice.text == base + "A"
 
 
 @pytest.mark.slow

@@ -173,7 +173,7 @@ def test_the_frame_says_what_the_arrays_say() -> None:
         labels["score"].astype(float), scores["score"][:12].astype(float), scores["score"].astype(float)
     )
     assert (row["mean"], row["ci_low"], row["ci_high"]) == pytest.approx(found[:3])
-    assert (row["n"], row["n_judged"], bool(row["uses_judge"])) == (12, 60, True)
+    assert (row["n"], row["n_judged"], row["weight"] != 0) == (12, 60, True)
     rate = corrected_pass_rate(scores, labels).set_index("criterion").loc["正確性"]
     assert (rate["n"], rate["n_judged"]) == (12, 60)
     assert rate["judge_rate"] == pytest.approx((scores["score"] >= 70).mean())
@@ -208,8 +208,8 @@ def test_a_criterion_with_too_few_labels_stands_there_with_its_labels_alone() ->
     found = corrected_means(
         pd.concat([scores, scores.assign(**other)]), pd.concat([labels, labels[:4].assign(**other)])
     ).set_index("criterion")
-    assert not found.loc["簡潔性", "uses_judge"] and "人の採点だけ" in found.loc["簡潔性", "note"]
-    assert found.loc["正確性", "uses_judge"]
+    assert found.loc["簡潔性", "weight"] == 0 and "人の採点だけ" in found.loc["簡潔性", "note"]
+    assert found.loc["正確性", "weight"] != 0
 
 
 def test_unread_replies_are_counted_not_averaged() -> None:

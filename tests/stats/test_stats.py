@@ -491,17 +491,6 @@ def test_a_mean_of_few_good_answers_tells_that_it_may_miss_a_rare_disaster() -> 
     )
 
 
-@pytest.mark.parametrize("level", [95, 1, 0, -0.5, math.nan, True])
-def test_a_level_that_is_no_share_is_refused(level: float) -> None:
-    ways: list[Callable[[], object]] = [
-        lambda: mean_interval([70, 80], level=level), lambda: difference_interval([1, 2], level=level),
-        lambda: pass_rate_interval(5, 10, level=level),
-    ]  # fmt: skip
-    for way in ways:
-        with pytest.raises(ConfigError, match=f"level is {level}, expected a share between 0 and 1"):
-            way()
-
-
 @pytest.mark.parametrize("odd", ["N/A", "九十", "-"])
 def test_a_text_among_the_scores_is_named(odd: str) -> None:
     frame = pd.DataFrame({"question_id": range(3), "criterion": "安全性", "score": ["90", odd, "70"]})

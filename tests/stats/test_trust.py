@@ -197,16 +197,13 @@ def test_correlations_without_each_are_those_of_the_rest() -> None:
     np.testing.assert_allclose(found, [c[0, 1] / math.sqrt(c[0, 0] * c[1, 1]) for c in expected])
 
 
-def test_good_answers_alone_are_said_to_show_no_correlation_and_which_to_add() -> None:
+def test_good_answers_alone_are_said_to_show_no_correlation_and_what_to_add() -> None:
     rng = np.random.default_rng(4)
     people = rng.uniform(72, 95, 30)
     judge = np.concatenate([people + rng.normal(0, 12, 30), np.full(10, 40.0)])  # ten bad ones that nobody labelled
     good = judge_trust(scores_of(*judge), labels_of(*people)).iloc[0]
     assert "0 of 30 answers below 70" in good["note"] and "0 of 30" in good["advice"]
-    told = set(good["advice"].partition("(questions ")[2].partition(")")[0].split(", "))
-    assert len(told) == 5 and told <= {str(number) for number in range(30, 40)}
-    none_bad = judge_trust(scores_of(*judge[:30]), labels_of(*people)).iloc[0]
-    assert "a log that has bad answers" in none_bad["advice"]
+    assert "at random among those that the judge scored below 70" in good["advice"]
     mixed = np.concatenate([people[:20], rng.uniform(20, 60, 10)])
     assert "below 70" not in judge_trust(scores_of(*mixed, *judge[30:]), labels_of(*mixed + 1)).iloc[0]["note"]
 

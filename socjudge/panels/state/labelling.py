@@ -12,7 +12,7 @@ from pathlib import Path
 from ...base.messages import listed
 from ...errors import ConfigError
 from ...history.labels import Key, Label, append_label, rater_name, read_rater
-from ...records import AssistantAnswer, EvalQuestion, Evaluation, EvaluationRun
+from ...records import AssistantAnswer, EvalQuestion, EvaluationResult, EvaluationRun
 from ...runs.log_json import answer_sha256
 
 
@@ -89,12 +89,12 @@ class LabelSession:
         return self._at < self.total and self._items[self._at][1]
 
     @property
-    def judge_evaluations(self) -> Sequence[Evaluation]:
-        """Return the judge's scores for the current answer, one `Evaluation` per judgement.
+    def judge_results(self) -> Sequence[EvaluationResult]:
+        """Return the current answer with the judge's scores, once per judgement.
         There are none until the rater has saved scores, and for an answer that is scored twice, the second ones."""
         if self.label is None or (self.label.key in self._to_repeat and self.label.key not in self._again):
             return ()
-        return [self.run.results[place].evaluation for place in self._places[self.label.key]]
+        return [self.run.results[place] for place in self._places[self.label.key]]
 
     def save(self, scores: Mapping[str, int | None], comment: str = "") -> Path:
         """Save the rater's scores for the current answer, which stays the current one. Return the path of the file.

@@ -75,7 +75,6 @@ class TrialSession(Session):
         self.choice = TrialSettings(text=load_prompt(None).text)  # of the next trial
         self._drafts: dict[tuple[str, str], str] = {}  # {(kind, base): the text as it was left}
         self._bases: dict[str, str] = {}  # {kind: the base prompt as it was left}
-        self._earlier = [self.choice.text]  # earlier texts, for undo
         self.choose_log()
 
     def choose_log(self) -> None:
@@ -110,28 +109,16 @@ class TrialSession(Session):
         if changes.get("base", old.base) != old.base:
             draft = self._drafts.get((kind, changes["base"]))
             changes = {"text": draft or load_prompt(changes["base"], rubric=self._rubric()).text, **changes}
-            self._earlier += [old.text, changes["text"]]
         choice = replace(old, **changes)
         self.choice = replace(choice, text=encodable(choice.text))
 
-    def undo(self) -> None:
-        """Restore the text of the last trial, or the text that a new base prompt or a reopened trial replaced."""
-        if self.is_busy:
-            return
-        while len(self._earlier) > 1 and self._earlier[-1] == self.choice.text:
-            self._earlier.pop()
-        self.choice = replace(self.choice, text=self._earlier[-1])
-
-    @property
-    def can_undo(self) -> bool:
-        return any(earlier != self.choice.text for earlier in self._earlier)
-
     def reopen(self, trial: Trial) -> None:
         """Restore the settings, the text and the result of an earlier trial. During a trial, nothing changes.
-        Raises ConfigError if a log of this trial no longer exists."""
+        Raises ConfigError if the present text was edited and not tried, or if a log of this trial no longer exists."""
         if self.is_busy:
             return
-        self._earlier += [self.choice.text, trial.choice.text]
+        if self.choice.text not in (self.base_text, *(each.choice.text for each in self.trials)):
+            raise ConfigError("the prompt was edited and not tried, and would be replaced; try it first")
         self.choice, self.trial, self.effect = trial.choice, trial, None
         if trial.after:
             before = load_stored(self.trials_dir / trial.before) if trial.before else self._stored()
@@ -174,7 +161,6 @@ class TrialSession(Session):
         trial = next(same, None) or Trial(f"{now}-{secrets.token_hex(3)}", self.choice)
         trial = replace(trial, note=note or trial.note)
         self.tried, self.effect = self.choice, None
-        self._earlier.append(self.choice.text)
         self._keep(trial)
 
         def end(made: list[EvaluationRun]) -> None:

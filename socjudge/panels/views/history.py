@@ -16,7 +16,6 @@ from ...base.verdict import Verdict, frame_undecided
 from ...history.frames import EXAMPLE_MODE
 from ...records import EvaluationResult, is_embedded
 from ...report.page import write_report
-from ...stats.basics import summarise_scores
 from ...stats.matrix import run_verdicts
 
 DOWNLOAD_BYTES = 20 * 2**20  # a larger report is not embedded in the page
@@ -56,16 +55,15 @@ def runs_html(runs: pd.DataFrame, scores: pd.DataFrame, line: float) -> str:
     """Return a table of runs, the newest first, from `load_runs` and `load_scores`, with the verdict on each, and with
     what would pass at another pass line (points)."""
     recorded, found = (run_verdicts(scores, line=each).to_dict("index") for each in (None, line))
-    means = summarise_scores(scores.astype({"run_id": object}), by="run_id").set_index("run_id").to_dict("index")
     head = [
-        say("Run"), say("Mean and 95 % interval"), say("pass line"), say("Passed"), say("Verdict"),
-        say("At {line:g} points", line=line), say("Verdict at {line:g} points", line=line), say("Log"),
+        say("Run"), say("Mean"), say("pass line"), say("Passed"), say("Verdict"),
+        say("At {line:g} points", line=line), say("Verdict at {line:g} points", line=line),
     ]  # fmt: skip
     rows = [
         [
-            (run_label(run), "name"), (_mean(means[run["run_id"]]), "short"), (f"{before['line']:g}", "number"),
+            (run_label(run), "name"), (_mean(before["mean"]), "number"), (f"{before['line']:g}", "number"),
             (_passed(before), "number"), (_verdict(run), "short"), (_passed(now), "number"),
-            (_noted(Verdict(now["outcome"]).said, run), "short"), (run["log"], "short"),
+            (_noted(Verdict(now["outcome"]).said, run), "short"),
         ]
         for run in runs.iloc[::-1].to_dict("records")
         if (before := recorded.get(run["run_id"])) and (now := found.get(run["run_id"]))
@@ -105,15 +103,8 @@ def _wide(inner: str, name: str, kind: str = "") -> str:
     return f'<div class="wide {kind}" role="region" aria-label="{escape(name)}" tabindex="0">{inner}</div>'
 
 
-def _mean(row: Mapping[Any, Any]) -> str:
-    if pd.isna(row["mean"]):
-        return say("no scores")
-    interval = say("no interval")
-    if not (pd.isna(row["ci_low"]) or pd.isna(row["ci_high"])):
-        interval = say("{low} to {high}", low=f"{row['ci_low']:.1f}", high=f"{row['ci_high']:.1f}")
-    return say(
-        "{mean:.1f} ({interval}, {questions} questions)", mean=row["mean"], interval=interval, questions=row["n"]
-    )
+def _mean(points: float) -> str:
+    return say("no scores") if pd.isna(points) else f"{points:.1f}"
 
 
 def _passed(found: Mapping[Any, Any]) -> str:
