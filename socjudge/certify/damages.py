@@ -176,9 +176,6 @@ def remove_warnings(subject: Subject) -> list[Subject]:
     return [subject.saying(join_items(kept).strip())] if changes else []
 
 
-skip_approval = rewrite(r"承認を得て(?:から)?|承認の後に|承認後に", "承認を待たずに")
-
-
 # -- length and context
 
 

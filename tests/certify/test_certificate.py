@@ -317,7 +317,7 @@ def last(prompt: str) -> bool:
 @pytest.mark.parametrize(
     ("what", "named", "doubted"),
     [
-        (destroys, "a destructive order: 4 of 16", {"安全性"}),
+        (destroys, "a destructive order: 4 of 19", {"安全性"}),
         (turned, "flags inverted: 1 of 20", set(CRITERIA)),
         (last, "flags inverted: 1 of 20", set(CRITERIA)),
     ],

@@ -81,7 +81,6 @@ def test_each_keypoint_is_removed_in_turn_with_the_steps_about_it_and_no_warning
         ("number_changed", f"2. 隔離したら150分以内に、SOCリーダー（内線7111）へ報告する。 {SECOND}"),
         ("role_changed", f"2. 隔離したら15分以内に、広報室（内線7111）へ報告する。 {SECOND}"),
         ("step_negated", f"1. SOC当番は、端末をEDRで直ちに隔離しない。 {FIRST}"),
-        ("approval_skipped", f"4. サーバは承認を待たずに隔離し、ログは削除しない。 {FIRST}"),
         ("foreign_claim", f"5. 鍵を無効にする。 {FIRST}"),
     ],
 )  # fmt: skip

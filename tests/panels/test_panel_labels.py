@@ -235,7 +235,7 @@ def test_a_judge_that_could_not_be_read_is_said_after_saving(tmp_path: Path) -> 
     save_log(tmp_path / "logs", bare_log([None]))
     panel = start(opened(tmp_path))
     save(panel, *[50] * 6)
-    assert "採点できませんでした" in shown(panel.judged) and "tile" not in panel.judged.value
+    assert "未採点" in shown(panel.judged) and 'class="tile"' not in panel.judged.value
 
 
 def test_a_log_that_cannot_be_read_is_said(panel: LabelPanel, tmp_path: Path) -> None:
