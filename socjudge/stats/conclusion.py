@@ -125,7 +125,12 @@ def how_sure(row: Mapping[Any, Any], p: float, visible: float) -> list[str]:
     elif row["lowest"] != row["highest"] or n == 1:
         told.append(say("{n} questions are too few to tell a difference from chance.", n=n))
     if p < 1 - LEVEL or _leaves_zero_out(row):
-        told.append(say("The test and the 95 % interval disagree, so it is not called a difference."))
+        told.append(
+            say(
+                "The test, adjusted where several criteria are compared, and the 95 % interval disagree, so it is not "
+                "called a difference."
+            )
+        )
     return told
 
 

@@ -262,7 +262,7 @@ def test_an_interval_and_words_that_differ_say_why() -> None:
     ]  # fmt: skip
     row = compare_judges(pd.DataFrame(rows), baseline="A").iloc[0]
     assert row["ci_high"] < 0 and row["p_value"] < 0.05 < row["p_holm"]
-    assert "This may be chance" in row["conclusion"] and "adjusted, it is no difference" in row["conclusion"]
+    assert "This may be chance" in row["conclusion"] and "interval disagree, so it is not called a" in row["conclusion"]
 
 
 def test_flips_that_nobody_can_see_are_counted() -> None:

@@ -100,9 +100,9 @@ def test_intervals_of_differences_are_scipys_on_real_marks() -> None:
     marks = six_judges().drop(columns="item")
     for judge in marks.columns[1:]:
         d = (marks[judge] - marks.iloc[:, 0]).dropna().to_numpy()
-        expected = scipy.stats.ttest_1samp(d, 0).confidence_interval(0.9)
+        expected = scipy.stats.ttest_1samp(d, 0).confidence_interval(0.95)
         step = 10 / (2 * len(d))  # the marks are multiples of ten
-        found = difference_interval(d, level=0.9)
+        found = difference_interval(d)
         assert found == pytest.approx((expected.low - step, expected.high + step)), judge
 
 

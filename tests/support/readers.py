@@ -231,7 +231,7 @@ def read_certificate(data: bytes) -> None:
         made = load_certificate(path)
         assert tuple(made.words) == made.binding.criteria != ()
         assert set(made.words.values()) <= {"信頼できる", "条件つき", "信頼できない", "分からない"}
-        assert made._repr_html_()
+        assert repr(made)
         saved = load_certificate(save_certificate(made, work / "again"))
         assert (saved.binding, saved.verdicts, saved.tables) == (made.binding, made.verdicts, made.tables)
         assert saved.path is not None and saved.path.parent == work / "again"
