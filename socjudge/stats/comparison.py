@@ -263,6 +263,7 @@ def _row(pairs: pd.DataFrame, criterion: str, unpaired: int, was_line: float, li
         "_sd": sd,
         "_visible": detectable_difference(sd, n, alpha=1 - LEVEL),
         "_passed": (int(before.sum()), int(after.sum())),
+        "_alike": float(pd.Series(d.round(6)).value_counts(normalize=True).max()) if n else 0.0,
         "flips_to_pass": int((~before & after).sum()),
         "flips_to_fail": int((before & ~after).sum()),
         "flipped_questions": ", ".join(map(str, means.index[before != after])),
@@ -280,6 +281,10 @@ def _note(row: Mapping[Any, Any], line: float, others: int) -> str:
                 count=others,
                 p=row["p_holm"],
             )
+        )
+    if 0.8 <= row["_alike"] < 1 and math.isfinite(row["ci_low"]):  # ten then show too little of the others
+        told.append(
+            say("At least 80 % of the questions differ by the same, so the interval may be narrower than it should be.")
         )
     if row["flipped_questions"]:
         told.append(
