@@ -11,8 +11,8 @@ from . import stats as stats
 from ._version import __version__ as __version__
 from .answering.assistant import handle_query as handle_query
 from .answering.dataset import load_eval_dataset as load_eval_dataset
+from .answering.own_answers import load_answers as load_answers
 from .answering.own_assistant import Assistant as Assistant
-from .answering.stored_answers import load_answers as load_answers
 from .base.showing import show_table as show_table
 from .base.verdict import summary_text as summary_text
 from .charts.runs import plot_criterion_trend as plot_criterion_trend

@@ -37,7 +37,7 @@ def read_rows(path: Path) -> tuple[list[str], dict[str, Any]]:
         reason = os_reason(error) if isinstance(error, OSError) else error
         raise ConfigError("{path}: it cannot be read ({reason})", path=path, reason=reason) from None
     if not numbered:
-        raise ConfigError("{where}: there is no row", where=path)
+        raise ConfigError("{where}: there is no row; add at least one", where=path)
     if suffix == ".json":
         return head, {say("number {number}", number=number): row for number, row in numbered}
     return head, {say("row {number}", number=number): row for number, row in numbered}

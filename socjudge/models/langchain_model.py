@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 # names that chat models use for their output limit
 _LIMITS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
-# fields in which chat models hold the address that they call
-_ADDRESSES = (
-    "base_url", "anthropic_api_url", "endpoint", "groq_api_base", "openai_api_base", "api_base", "xai_api_base",
-)  # fmt: skip
+# how the fields end in which chat models hold the address that they call
+_ADDRESSES = ("_base", "_url", "endpoint")
 # settings that are sent with each request, even if LangChain does not list them
 _SENT = ("default_headers", "default_query")
 # LangChain's providers by name, in case it is not installed.
@@ -77,7 +75,7 @@ class LangChainModel(Model):
         found = str(next(filter(None, told), "") or type(chat_model).__name__)
         name = name or f"langchain:{show_url(found) if '://' in found else found}"
         self.address = _address_of(chat_model)
-        self.settings = _made_with(chat_model, self._kwargs)
+        self.settings = _made_with(chat_model, self._kwargs, self.address)
         self._limit_name = next((each for each in _LIMITS if hasattr(chat_model, each)), "")
         secret = (value for value in _fields(chat_model).values() if hasattr(value, "get_secret_value"))
         keys = [value.get_secret_value() for value in secret]
@@ -119,11 +117,8 @@ class LangChainModel(Model):
             remedy = say("pass a chat model whose `invoke` takes a list of messages")
             raise failure_of(self, error, remedy=remedy) from None
         if not hasattr(message, "response_metadata"):
-            raise ConfigError(
-                "{model} returned a {found}, no message; pass a chat model",
-                model=self.name,
-                found=type(message).__name__,
-            )
+            found = type(message).__name__
+            raise ConfigError("{model} returned a {found}, no message; pass a chat model", model=self.name, found=found)
         metadata = message.response_metadata or {}
         resolved = str(metadata.get("model_name") or metadata.get("model") or self.name)
         reasons = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
@@ -147,18 +142,15 @@ def _refusal(message: Any) -> str | None:
     return next((str(each["refusal"]) for each in told if each.get("refusal")), None)
 
 
-def _made_with(chat_model: Any, kwargs: Mapping[str, Any]) -> str:
+def _made_with(chat_model: Any, kwargs: Mapping[str, Any], address: str) -> str:
     fields, own = _fields(chat_model), dict(getattr(chat_model, "_identifying_params", {}))
     if not own and not fields:
         return UNTOLD + secrets.token_hex(8)
-    told = {**own, **{name: fields.get(name) for name in _SENT}, **kwargs}
-    if not own:  # it does not say what distinguishes it, so everything that it holds counts
-        told |= {name: value for name, value in fields.items() if not hasattr(value, "get_secret_value")}
-    client = getattr(chat_model, "root_client", None)  # the client knows the address from the environment
-    fields = fields if client is None else {"base_url": client.base_url}
-    where = {name: str(url) for name, url in fields.items() if url and name.endswith(("_base", "_url", "endpoint"))}
-    told = {name: value for name, value in told.items() if name not in where}
-    told |= {name: (show_url(url), hash_query(url)) if "://" in url else url for name, url in where.items()}
+    # If it does not say what distinguishes it, everything that it holds counts.
+    told = own or {name: value for name, value in fields.items() if not hasattr(value, "get_secret_value")}
+    told = {name: value for name, value in told.items() if not name.endswith(_ADDRESSES)}
+    told |= {**{name: fields.get(name) for name in _SENT}, **kwargs}
+    told["address"] = (show_url(address), hash_query(address)) if "://" in address else address
     return hashlib.sha256(repr(sorted((name, repr(value)) for name, value in told.items())).encode()).hexdigest()[:16]
 
 
@@ -182,6 +174,5 @@ def _without_retries(chat_model: Any) -> Any:
 def _address_of(chat_model: Any) -> str:
     if (client := getattr(chat_model, "root_client", None)) is not None:  # it knows the address from the environment
         return str(client.base_url)
-    fields = _fields(chat_model)
     # without one of these, nobody can tell where it calls
-    return str(next((fields[name] for name in _ADDRESSES if fields.get(name)), ""))
+    return str(next((url for name, url in _fields(chat_model).items() if url and name.endswith(_ADDRESSES)), ""))

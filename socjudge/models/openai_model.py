@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import orjson
 
@@ -31,7 +31,6 @@ from .pacing import Model, Retryable, get_account
 from .prices import count_bytes, usage_of
 
 CONNECT_S = 30.0  # seconds of the wait for a reply
-CHECK_S = 10.0  # seconds, for the question whether the model exists
 MAX_BYTES = 16 * 2**20  # bytes of a response; a reply of 100,000 tokens takes half of one MB
 LEAST_OUTPUT_TOKENS = 256  # with less than this, no answer or judgement can be completed
 _KEY = re.compile(r"sk-[\w-]{16,}")
@@ -106,20 +105,6 @@ class OpenAIModel(Model):
         super().__init__(name, say("{model} at {service}", model=name, service=self.service), account, keys)
         self.own_name = name
         self._left_out: set[str] = set()  # parameters that are left out or replaced from then on
-
-    async def check_name(self) -> None:
-        """Raise ConfigError if the service reports that it does not have this model. The check costs nothing."""
-        import openai
-
-        try:
-            async with asyncio.timeout(CHECK_S):
-                await self._client.get(f"/models/{quote(self.own_name, safe='')}", cast_to=object)
-        except openai.NotFoundError as error:
-            told = read_error(error)
-            if self.own_name in told.words:  # many servers do not have such a list
-                raise failure_of(self, error, told, base_url=self._base_url) from None
-        except Exception:
-            pass
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self.name!r})"
@@ -305,15 +290,6 @@ def _is_url(url: str) -> bool:
         return False
 
 
-def _door(url: str) -> tuple[str, str | None, int | None]:
-    """Return scheme, host and port: URLs that differ in one of these may lead to different services."""
-    parts = urlsplit(url)
-    try:
-        return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    except ValueError:
-        return parts.scheme, parts.hostname, None
-
-
 def _check_error(response: Any) -> None:
     """Some gateways send errors with status 200, and with the real status as the error's code."""
     import openai
@@ -327,18 +303,16 @@ def _check_error(response: Any) -> None:
 
 
 async def _check_response(response: Any) -> None:
-    """Read up to a size limit. Refuse a redirect to another service, because that service would get the prompt."""
+    """Read up to a size limit. Refuse a redirect, because another service may get the prompt there."""
     if response.has_redirect_location:
         here, there = str(response.request.url), urljoin(str(response.request.url), response.headers["location"])
-        # For other statuses than these, the body is lost. Another port may belong to another user of the same machine.
-        if response.status_code not in (307, 308) or _door(here) != _door(there):
-            raise ConfigError(
-                "{here} redirects to {there} ({status}); if that is where you want to send runbooks and "
-                "answers, put it into OPENAI_BASE_URL",
-                here=show_url(here),
-                there=show_url(there),
-                status=response.status_code,
-            )
+        raise ConfigError(
+            "{here} redirects to {there} ({status}); if that is where you want to send runbooks and "
+            "answers, put it into OPENAI_BASE_URL",
+            here=show_url(here),
+            there=show_url(there),
+            status=response.status_code,
+        )
     content = bytearray()
     async for part in response.aiter_bytes():
         content += part

@@ -14,7 +14,6 @@ This module does not use prompts.
 from __future__ import annotations
 
 import functools
-import inspect
 import os
 from typing import TYPE_CHECKING, Literal
 from urllib.request import getproxies
@@ -42,25 +41,15 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     """Return the model of this name, or make one from the given object, ready to be called. Nothing is sent yet.
     ConfigError if a key or a package is missing, or if the object cannot be used as a model."""
     if not isinstance(model, str):
-        return _open_object(model, task)
-    if task == "answer" and model.startswith(("http://", "https://")):
-        raise ConfigError(
-            "{url} is the address of something that answers by itself, no model; describe it as "
-            '[assistants.bot] in socjudge.toml (socjudge init . --assistant {url}) and give answers="bot"',
-            url=show_url(model),
-        )
+        return _open_object(model)
+    if " > " in model or model.startswith(("http://", "https://")):
+        raise _no_model(show_url(model) if "://" in model else model)
     if model == "auto":
         model = resolve_auto(task)
     if model == OFFLINE:
         from .offline import OfflineModel
 
         return OfflineModel()
-    if " > " in model:
-        raise ConfigError(
-            "'{model}' is not the name of one model; judge the answers near the pass line again with a second "
-            'one (docs/reference.md, "Judge again near the line")',
-            model=model,
-        )
     levels, name = split_name(model) or (0, model)
     prefix, colon, rest = name.partition(":")
     if colon and not levels and (chat_model := init_langchain_model(prefix, rest)) is not None:
@@ -72,32 +61,22 @@ def _key_and_url() -> tuple[str, str]:
     return os.environ.get("OPENAI_API_KEY", "").strip(), os.environ.get("OPENAI_BASE_URL", "").strip()
 
 
-def _open_object(model: object, task: Task) -> Model:
-    if isinstance(model, (list, tuple)):
-        raise ConfigError(
-            "judge_model takes one judge; run with the first, and have the others judge the same answers: "
-            'for judge in judges: sj.rejudge(run, judge_model=judge) (docs/reference.md, "Several judges '
-            'under one cap")',
-        )
+def _open_object(model: object) -> Model:
     if isinstance(model, Model):  # already open
         return model
     if hasattr(model, "complete") and not isinstance(model, type):  # an object of your own
         return ForeignModel(model)
-    kind = type(model).__name__
-    # a function or a LangChain chain answers without socjudge's prompt
-    answers_itself = inspect.isroutine(model) or (kind.startswith("Runnable") and kind != "RunnableBinding")
-    if task == "answer" and answers_itself:
-        raise ConfigError(
-            "{found} answers by itself and is no model; give it as answers={found}, without socjudge's "
-            "prompt and warnings",
-            found=getattr(model, "__name__", kind),
-        )
     if hasattr(model, "invoke") and not isinstance(model, type):
         return LangChainModel(model)
-    raise ConfigError(
+    raise _no_model(getattr(model, "__name__", f"{model!r:.80}"))
+
+
+def _no_model(found: str) -> ConfigError:
+    return ConfigError(
         "{found} is no model; pass a name such as 'offline', a LangChain chat model, or an object with a method "
-        "`complete(request)`",
-        found=f"{model!r:.80}",
+        "`complete(request)`. What answers by itself is given as answers= (--answers); several judges judge one after "
+        "the other (docs/reference.md#several-judges-under-one-cap)",
+        found=found,
     )
 
 

@@ -53,10 +53,9 @@ class ForeignModel(Model):
             remedy = say("its `complete` takes a ModelRequest and returns a Completion")
             raise failure_of(self, error, remedy=remedy) from None
         if not isinstance(completion, Completion):
+            found = type(completion).__name__
             raise ConfigError(
-                "{model} returned a {found}; `complete` returns a Completion",
-                model=self.name,
-                found=type(completion).__name__,
+                "{model} returned a {found}; `complete` returns a Completion", model=self.name, found=found
             )
         said, cost = completion.usage, completion.usage.cost_usd
         told = {"input_tokens": said.input_tokens, "output_tokens": said.output_tokens}

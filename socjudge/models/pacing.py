@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, replace
-from time import monotonic, perf_counter
+from time import perf_counter
 
 from ..base.messages import say
 from ..base.redact import redact as redact_keys
@@ -18,7 +19,6 @@ from ..base.service_errors import Told
 from ..errors import NoAnswer, ProviderError
 from ..records import REASONING, REJECTED, Completion, ModelRequest, Rubric, Usage
 from . import event_loop
-from .belonging import SeenReplies
 from .gate import RunGate
 from .pace import FIRST_CALLS, Pace, Sent
 from .prices import dearest_usd, most_usd_of
@@ -29,6 +29,7 @@ BACKOFF_S = 0.5  # seconds, doubled at each retry, with full jitter
 MAX_BACKOFF_S = 20.0
 MAX_WAIT_S = 60.0  # seconds; a longer Retry-After is reported, not waited for
 MAX_BRIDGE_S = 5.0  # seconds, the longest backoff while a service is unavailable
+MOST_SEEN = 10_000  # replies that are remembered
 LOOK_S = 0.1  # seconds between two looks whether the run must stop, while the next call waits
 # What services say of a reply that they did not finish: OpenRouter, vLLM, SGLang, DeepSeek, Zhipu.
 BROKEN = {"error", "abort", "aborted", "cancelled", "canceled", "insufficient_system_resource", "network_error"}
@@ -52,6 +53,32 @@ class Retryable(Exception):
         self.down |= self.unreachable
 
 
+class SeenReplies:
+    """Remember which request each reply of a service answered, by the reply's id."""
+
+    def __init__(self) -> None:
+        self._replies: OrderedDict[str, tuple[str, int, int]] = OrderedDict()
+        self._has_doubted = False
+
+    def is_of_another(self, reply_id: object, model: str, request: ModelRequest, text: str) -> bool:
+        """Return whether a reply has answered another request before, and so is not the reply to this one."""
+        if not isinstance(reply_id, str) or not reply_id:
+            return False
+        asked = hash(tuple(message["content"] for message in request.messages))
+        found = self._replies.setdefault(reply_id, (model, asked, hash(text)))
+        if len(self._replies) > MOST_SEEN:
+            self._replies.popitem(last=False)
+        # A cache may answer the same request again. Some servers give every reply the same id, or draw it at random from
+        # a few, so the text must be the same as well.
+        if found[:2] == (model, asked) or found[2] != hash(text):
+            return False
+        if any(each[0] == model for name, each in self._replies.items() if name != reply_id):
+            return True
+        # No other id is known: perhaps the model always replies with this id and this text. So it is asked once more.
+        is_first, self._has_doubted = not self._has_doubted, True
+        return is_first
+
+
 class Account:
     """Hold calls back to the pace that a service takes. All models and runs in this process that use the same key at
     the same address share one account."""
@@ -62,7 +89,6 @@ class Account:
         self._door = asyncio.Lock()  # the calls of all runs pass it one by one, in their order
         self._changed = asyncio.Event()
         self.trouble: Retryable | None = None  # how the last call failed that is tried again
-        self.patience_until = 0.0  # by the loop's clock, which is the monotonic one
 
     async def enter(self, gate: RunGate) -> Sent:
         """Wait until the service takes a call of this run. If the run must stop while the call waits, its reason for
@@ -148,7 +174,6 @@ async def send_with_retries(
             refusals += failure.refused
             wait_s = failure.retry_after_s or 0.0
             bridging = failure.down and account.pace.worked and now - failing_since < gate.settings.patience_s
-            account.patience_until = failing_since + gate.settings.patience_s if bridging else 0.0
             is_last = not bridging and (len(causes) - refusals >= MAX_TRIES or refusals >= MAX_REFUSALS)
             if is_last or wait_s > MAX_WAIT_S:
                 raise _given_up(what, failure, len(causes), lost)
@@ -235,13 +260,8 @@ class Model:
     @property
     def waits_for(self) -> str:
         """Return why calls wait to be tried again, as shown to the user; "" if none waits."""
-        failure, left_s = self._account.trouble, self._account.patience_until - monotonic()
-        if failure is None:
-            return ""
-        if failure.refused:
-            return say("429: the service refuses more calls for now; waiting")
-        rest = say(" ({seconds:.0f} s left)", seconds=left_s) if left_s > 0 else ""
-        return say("{cause}; trying again{rest}", cause=failure.cause[:200], rest=rest)
+        failure = self._account.trouble
+        return "" if failure is None else say("{cause}; trying again", cause=failure.cause[:200])
 
     def complete(self, request: ModelRequest) -> Completion:
         """Return the reply to a request (see `opening.Model.complete`)."""
@@ -269,9 +289,6 @@ class Model:
         billed = self.as_billed(request)
         others = (most_usd_of(name, billed, self.address, by_anyone=True) for name in gate.models[request.task])
         return max((usd for usd in (self.most_usd(request), *others) if usd is not None), default=None)
-
-    async def check_name(self) -> None:
-        """Raise ConfigError if the service reports that it does not have this model. The check costs nothing."""
 
     def check_rubric(self, rubric: Rubric) -> None:
         """Raise ConfigError if this model cannot judge by this rubric."""

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..answering.own_answers import as_answer
+from ..answering.own_answers import StoredAnswers, as_answer, contradiction, is_of_another, load_answers
 from ..answering.own_assistant import Assistant
 from ..answering.rows import SUFFIXES
-from ..answering.stored_answers import StoredAnswers, contradiction, is_of_another, load_answers
 from ..errors import ConfigError, NoAnswer
 from ..records import AssistantAnswer, EvalQuestion
 from ..settings import open_project

@@ -72,8 +72,6 @@ def carry_out(
         )  # fmt: skip
         journal.meter = lambda: (gate.spent_usd, gate.sent_usd)
         engine = Engine(plan, journal, gate, max_failures=options.max_failures, executor=options.executor)
-        if plan.asks and not engine.failures.has_answered["judge"]:
-            event_loop.wait(plan.judge.check_name())  # before the answers are paid for
         _work(engine, gate, journal, options, progress=progress)
         run = _finish(journal, plan, folder, spent_usd=gate.spent_usd if is_priced else None)
         is_over = True

@@ -71,7 +71,6 @@ def written(folder: Path, value: Any) -> Path:
             [{**ITEM, "category": "異常系"}],
             "'異常系' is unknown; expected one of 正常系, 危険操作系.*QUESTION_CATEGORIES",
         ),
-        ([{**ITEM, "keypoints": []}], "no field 'keypoints'"),
         ([ITEM, {**ITEM, "question": "別"}], "id 1 is used 2 times"),
         ([ITEM, {**ITEM, "id": "1"}], "id 1 is used 2 times"),
         ([{**ITEM, "id": 2**64}], "the field 'id' is 18446744073709551616, expected .* at most 64 bits"),

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from socjudge.answering.dataset import load_eval_dataset
-from socjudge.answering.stored_answers import StoredAnswers, load_answers
+from socjudge.answering.own_answers import StoredAnswers, load_answers
 from socjudge.errors import ConfigError
 from socjudge.records import AssistantAnswer, EvalQuestion
 from socjudge.runs.given_answers import open_answers

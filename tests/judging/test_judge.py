@@ -211,10 +211,10 @@ def test_a_redirect_to_another_port_is_refused_and_the_prompt_stays_here(service
         assert another.requests == []
 
 
-def test_a_redirect_on_the_same_host_is_followed(service: Service) -> None:
-    there = service.base_url + "/v2/chat/completions"
-    service.script = [Reply(body="{}", status=308, headers={"location": there})]
-    assert evaluate().error == ""
+def test_a_redirect_on_the_same_host_is_told_with_the_address(service: Service) -> None:
+    service.default = Reply(body="{}", status=308, headers={"location": service.base_url + "/v2/chat/completions"})
+    with pytest.raises(ConfigError, match=r"redirects to .*/v2/chat/completions \(308\)"):
+        evaluate()
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,6 @@ class Service:
         self._at_once = 0
         self._changed = threading.Condition()
         self.base_url = ""
-        self.unknown_models: set[str] = set()
 
     def hold(self) -> Held:
         """Have `default` wait from now on."""
@@ -182,16 +181,6 @@ def serving(default: Reply | str | Callable[[dict[str, Any]], Reply | str]) -> I
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
-
-        def do_GET(self) -> None:
-            """Whether there is a model of that name, as a service tells that has a list of its own."""
-            name = self.path.rpartition("/models/")[2]
-            unknown = name in service.unknown_models
-            body = json.dumps({"error": {"message": f"The model '{name}' does not exist", "code": "model_not_found"}})
-            self.send_response(404 if unknown else 501)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body.encode())
 
         def log_message(self, *_: Any) -> None:
             pass
