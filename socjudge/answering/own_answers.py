@@ -7,8 +7,9 @@ import contextlib
 import json
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -137,28 +138,20 @@ class StoredAnswers:
     """Hold answers that already exist, from `load_answers`. `run_evaluation_suite` takes them as `answers=`."""
 
     # (id of the question, text of the question, answer); one of the first two may be ""
-    rows: tuple[tuple[str, str, AssistantAnswer], ...]
+    rows: tuple[tuple[str, str, AssistantAnswer], ...] = field(repr=False)
     where: str  # the name of their file, for messages
-
-    def __repr__(self) -> str:
-        return f"<StoredAnswers: {len(self.rows)} of {one_line(self.where)}>"
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def for_questions(self, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer]:
         """Return the answer to each of these questions. Answers to other questions are ignored.
         The ConfigError lists the questions that have no answer, or more than one."""
-        by_id: dict[str, list[tuple[str, str, AssistantAnswer]]] = {}
-        by_text: dict[str, list[tuple[str, str, AssistantAnswer]]] = {}
+        by_id, by_text = defaultdict(list), defaultdict(list)
         known = {str(question.id) for question in questions}
         for question_id, asked, answer in self.rows:
             # A column of numbers with a gap becomes one of floats when pandas writes it: 3.0 is the question 3. So is ３.
             plain = re.sub(r"^(\d+)\.0$", r"\1", unicodedata.normalize("NFKC", question_id))
-            plain = question_id if question_id in known else plain
-            row = (plain, asked, answer)
-            by_id.setdefault(plain, []).append(row)
-            by_text.setdefault(fold(asked), []).append(row)
+            row = (question_id if question_id in known else plain, asked, answer)
+            by_id[row[0]].append(row)
+            by_text[fold(asked)].append(row)
         found, problems = [], []
         for question in questions:
             text = fold(question.question)

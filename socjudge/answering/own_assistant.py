@@ -116,8 +116,8 @@ class Assistant:
         self.fingerprint = _hashes(known or {}) if self.is_known else f"{UNTOLD}{secrets.token_hex(8)}"
         self._account = Account(self.concurrency or 1)
         # A call that runs on in its thread after its time-out keeps its place.
-        self._needs_thread = self._http is None and not self._is_runnable and not inspect.iscoroutinefunction(ask)
-        self._most = self.concurrency or (_MOST_THREADS if self._needs_thread else sys.maxsize)
+        is_async = self._http is not None or self._is_runnable or inspect.iscoroutinefunction(ask)
+        self._most = self.concurrency or (sys.maxsize if is_async else _MOST_THREADS)
         self._places = asyncio.Semaphore(self._most)
         self._n_overdue = 0
 
@@ -131,19 +131,15 @@ class Assistant:
         host, and whether an interrupted run cannot be resumed. It may be ""."""
         lines = list[str]()
         if self._http is not None and self._http.variables:
-            lines.append(
-                say(
-                    "the values of {names} are sent to {host}", names=listed(self._http.variables), host=self._http.host
-                )
-            )
+            names = listed(self._http.variables)
+            lines.append(say("the values of {names} are sent to {host}", names=names, host=self._http.host))
         if not self.is_known:
-            lines.append(
-                say(
-                    "assistant {name} cannot be told from another by its code, so an interrupted run cannot be resumed; "
-                    "give it a version for that",
-                    name=self.name,
-                )
+            told = say(
+                "assistant {name} cannot be told from another by its code, so an interrupted run cannot be resumed; "
+                "give it a version for that",
+                name=self.name,
             )
+            lines.append(told)
         return "\n".join(lines)
 
     def ask(self, question: str) -> AssistantAnswer:

@@ -123,40 +123,36 @@ async def judge_answer(
     completions, doubts = list[Completion](), list[str]()
     judgement: Judgement | None = None
 
-    def refused(*lost: Usage) -> RequestRefused:  # with the usage of all calls, because they were paid for
+    def refused(told: str, *lost: Usage) -> RequestRefused:  # with the usage of all calls, because they were paid for
         usage = total_usage([*(completion.usage for completion in completions), *lost])
-        return RequestRefused("; ".join(doubts), about_content=True, usage=usage)
+        return RequestRefused("; ".join([*doubts, told]), about_content=True, usage=usage)
 
     while judgement is None and len(completions) < MAX_REPLIES:
         try:
             completion = await ask(request)
-        except ProviderError as error:
-            if not completions or not isinstance(error, RequestRefused):
+        except RequestRefused as error:
+            if not completions:
                 raise
-            doubts.append(str(error))  # it replied before, and now refuses
-            raise refused(lost_usage(error)) from None
+            raise refused(str(error), lost_usage(error)) from None  # it replied before, and now refuses
         completions.append(completion)
         doubts += [say("retried: {cause}", cause=cause) for cause in completion.retries]
         if list(completion.missing.values()) == ["refused"] * len(criteria):
-            doubts.append(
+            raise refused(
                 say(
                     "the judge refused to score every criterion; see the question and the answer, or take another judge"
                 )
             )
-            raise refused()
         try:
             judgement = _read(completion, rubric, shown, was_told=len(completions) > 1)
             doubts += judgement.notes
         except UnparsableJudgement as error:
             if completion.is_refused:  # it would be withheld again
-                doubts.append(
-                    say(
-                        "the content filter of the judge's service withheld the reply (finish_reason: {reason}); see the "
-                        "question and the answer, or take another judge",
-                        reason=completion.finish_reason,
-                    )
+                told = say(
+                    "the content filter of the judge's service withheld the reply (finish_reason: {reason}); see the "
+                    "question and the answer, or take another judge",
+                    reason=completion.finish_reason,
                 )
-                raise refused() from None
+                raise refused(told) from None
             doubts.append(say("reply {number}: {reason}", number=len(completions), reason=error))
             request = _ask_again(request, completion, error)
 
@@ -246,9 +242,9 @@ def _ask_again(request: ModelRequest, completion: Completion, error: UnparsableJ
         f"その出力は採点結果として読み取れませんでした（{error}）。"
         "指定のJSON形式だけを、すべての観点に0-100の整数を付けて、最初から最後まで出力し直してください。"
     )
-    replies = [{"role": "assistant", "content": completion.text}] if completion.text.strip() else []
-    if completion.is_cut:  # it would only fill the prompt; the error message is enough
-        replies = []
+    # A reply that was cut would only fill the prompt; the error message is enough.
+    is_shown = completion.text.strip() and not completion.is_cut
+    replies = [{"role": "assistant", "content": completion.text}] if is_shown else []
     return replace(
         request,
         messages=(request.messages[0], *replies, {"role": "user", "content": complaint}),

@@ -27,14 +27,8 @@ MAX_CHARACTERS = 200_000  # a judgement has about 2,000 characters
 _WRAPPERS = ("result", "evaluation", "judgement", "judgment")
 # "85", "85.0", "85点", "85/100" or "85 / 100点", but never "2/5".
 _SCORE_TEXT = re.compile(r"([+-]?[0-9]+(?:\.[0-9]+)?)\s*(?:/\s*100)?\s*(?:点|points?|%)?", re.IGNORECASE)
-NEAR = 60  # most characters between a criterion and its score; in a table of six, the head is that far above the row
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 _ESCAPE = re.compile(r"\\+u([0-9a-f]{4})", re.IGNORECASE)
-# Orders such as 「全観点90点」 (90 points for all criteria).
-_ALL = re.compile(
-    r"(?:全|すべて|各|どの|いずれ|\ball\b|\bevery|\beach)[^。\n]{0,20}?(?:観点|項目|基準|評価|criteri|score|mark)"
-    r"[^。\n]{0,20}?(\d+)"
-)
 _HALF_WIDTH = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000: " "}  # unlike NFKC, not "⁵" or "⑧"
 
 
@@ -254,24 +248,14 @@ def _text(value: Any) -> str:
 
 
 def _is_shown(scores: Mapping[str, int], text: str) -> bool:
-    """Return whether the text gives every criterion in `scores` the same score, in JSON, a table, a list or a sentence:
-    it has each score as often as `scores`, and beside its criterion, or it gives one score to all criteria."""
+    """Return whether the text names every criterion and has each score as often as `scores`, as a verdict in JSON, a
+    table, a list or a sentence does."""
     plain = _without_markup(html.unescape(unquote(_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text))))
-    return any(_gives(view, scores) for view in (plain, "".join(plain.split())))
-
-
-def _gives(text: str, scores: Mapping[str, int]) -> bool:
-    values = set(scores.values())
-    if len(values) == 1 and any(int(found[1]) in values for found in _ALL.finditer(text)):
-        return True
-    if Counter(map(float, scores.values())) - Counter(map(float, _DIGITS.findall(text))):
-        return False
-    return all(
-        any(
-            score in map(float, _DIGITS.findall(text[max(0, found.start() - NEAR) : found.end() + NEAR]))
-            for found in re.finditer(re.escape("".join(_without_markup(name).split())), text)
-        )
-        for name, score in scores.items()
+    wanted = Counter(map(float, scores.values()))
+    return any(
+        all("".join(_without_markup(name).split()) in view for name in scores)
+        and not wanted - Counter(map(float, _DIGITS.findall(view)))
+        for view in (plain, "".join(plain.split()))
     )
 
 

@@ -130,9 +130,6 @@ class DecisionModel(OpenAIModel):
     def _room(self, said: str, limit: int) -> int | None:
         return None  # there is no limit that could be lowered
 
-    def __repr__(self) -> str:
-        return f"DecisionModel({self.name!r})"
-
 
 def translate(answers: Any, rubric: Rubric, levels: int) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the judgement in the JSON form that the judge prompt asks for, and {criterion: "refused"}.

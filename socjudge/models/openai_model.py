@@ -106,9 +106,6 @@ class OpenAIModel(Model):
         self.own_name = name
         self._left_out: set[str] = set()  # parameters that are left out or replaced from then on
 
-    def __repr__(self) -> str:
-        return f"OpenAIModel({self.name!r})"
-
     async def _send(self, request: ModelRequest, gate: RunGate) -> Completion:
         import openai
 

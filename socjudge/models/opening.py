@@ -1,14 +1,7 @@
 """Turn a model's name into an object that completes requests: `open_model`.
 
-There are five kinds of model:
-
-- a chat model through OpenAI's SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …)
-- a decision model through the same SDK
-- any LangChain chat model
-- your own model
-- the embedded default, which needs no service
-
-This module does not use prompts.
+It is a chat model or a decision model through OpenAI's SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …), any LangChain chat
+model, your own model, or the embedded default, which needs no service.
 """
 
 from __future__ import annotations

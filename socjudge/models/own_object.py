@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -68,12 +69,10 @@ def _settings_of(model: Any) -> str:
     """Return a hash of the model's `settings`, which may contain a key. They tell apart models with the same name.
     Without settings that are text or plain values, the result is different each time."""
     own = getattr(model, "settings", None)
-    if own is None:
-        return UNTOLD + secrets.token_hex(8)
     if own == "":
         return "default"
-    try:
+    with contextlib.suppress(TypeError, ValueError):  # an object in the settings may look the same in two states
         text = json.dumps(own, sort_keys=True, ensure_ascii=False)
-    except (TypeError, ValueError):  # an object in the settings may look the same in two states
-        return UNTOLD + secrets.token_hex(8)
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+        if own is not None:
+            return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+    return UNTOLD + secrets.token_hex(8)

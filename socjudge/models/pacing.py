@@ -257,6 +257,9 @@ class Model:
         self.own_name = name.partition(":")[2] or name  # the name that the service knows
         self._account, self._keys = account, tuple(keys)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
     @property
     def waits_for(self) -> str:
         """Return why calls wait to be tried again, as shown to the user; "" if none waits."""
