@@ -59,8 +59,8 @@ class Failures:
             return None
         return ConfigError(
             "{judge}: none of its first {count} judgements could be read, so the rest is not asked for; the last one: "
-            "{cause}. Choose another judge, or give it more room (output_tokens); the same run, started again, asks anew "
-            "for what could not be read",
+            "{cause}. Choose another judge, or give it more room (output_tokens); the same run, started again, asks "
+            "anew for what could not be read",
             judge=self.judge,
             count=self._n_unreadable,
             cause=error[:300],

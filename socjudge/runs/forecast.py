@@ -137,8 +137,8 @@ _ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKE
 
 
 def estimate_plan(plan: Plan, found: UnfinishedRun | None = None) -> Usage:
-    """Estimate calls, tokens and list price of what an interrupted run has not yet. The estimate is rough: it leaves out
-    hidden reasoning tokens and retries. Calls of the embedded default are not counted."""
+    """Estimate calls, tokens and list price of what an interrupted run has not yet. The estimate is rough: it leaves
+    out hidden reasoning tokens and retries. Calls of the embedded default are not counted."""
     known = {(row.question.id, row.answer_repeat, row.judge_repeat) for row in plan.known}
     if found is not None:
         known |= {

@@ -17,7 +17,7 @@ Given = Any  # Sequence of answers, StoredAnswers, DataFrame, path, function, Ru
 
 
 def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer] | Assistant | None:
-    """Return the given answers, one per question, or your own assistant, or None, if socjudge's assistant is to answer."""
+    """Return the answers, one per question, or your own assistant, or None if socjudge's assistant is to answer."""
     if given is None or isinstance(given, Assistant):
         return given
     is_name = isinstance(given, str) and (

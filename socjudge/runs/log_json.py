@@ -111,14 +111,14 @@ def writable(value: Any) -> Any:
 
 
 def run_from_dict(data: Any, *, where: str) -> EvaluationRun:
-    """Read a run from the parsed JSON of the log `where`. If a value is unfit, the ConfigError names its place there."""
+    """Read a run from the parsed JSON of the log `where`. If a value is unfit, the ConfigError names its place."""
     log, info = log_from_dict(data, where=where)
     results = tuple(result_of(row, given) for row, given in zip(log.results, data["results"], strict=True))
     return EvaluationRun(results, log.summary, info, extra=unknown_keys(data, Log))
 
 
 def log_from_dict(data: Any, *, where: str) -> tuple[Log, RunInfo]:
-    """Return the parsed JSON of a log in its shape, checked, and the run's info with what this version does not know."""
+    """Return a log's parsed JSON in its shape, checked, and the run's info with what this version does not know."""
     log = fit(data, Log, where)
     if log.run is not None:
         log.run = replace(log.run, extra=unknown_keys(data["run"], RunInfo))

@@ -86,7 +86,7 @@ def unknown_keys(data: Mapping[str, Any], kind: Any) -> dict[str, Any]:
 
 # -- reading
 
-# What other tools and older versions write as null: an object or a list that is absent, and a number that was not finite.
+# What other tools and older versions write as null: an absent object or list, and a number that was not finite.
 _ABSENT = {
     "expected_keypoints", "flags", "assistant", "passages", "usage", "retries", "missing", "run", "assistant_usage",
     "judge_usage", "runbooks",

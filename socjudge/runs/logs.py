@@ -119,7 +119,7 @@ def _parsed(raw: bytes, path: Path) -> Any:
 
 
 def named_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
-    """Return the path of a log that is given by its path, or by its name in the folder. Raises ConfigError if it is none."""
+    """Return the path of a log that is given by its path, or by its name in the folder. ConfigError if it is none."""
     path, folder = as_path(name), as_path(logs_dir or constants.LOGS_DIR)
     if path.name == str(name) and not path.is_file():
         path = folder / path.name
@@ -169,7 +169,7 @@ def load_run(path: Path | str) -> EvaluationRun:
 
 
 def newer_text(version: int) -> str:
-    """Return the words for a log in a newer format than this version knows, by its `schema_version`. Return "" otherwise."""
+    """Return the words for a log in a newer format than this version knows, by its `schema_version`; otherwise ""."""
     if version <= SCHEMA_VERSION:
         return ""
     return say(

@@ -118,7 +118,7 @@ def _find_finished(journal: Journal) -> EvaluationRun | None:
 
 
 def _take_over(journal: Journal, plan: Plan, already: int) -> None:
-    """Add the judgements of an earlier run that are not made again. ConfigError if the journal has less than planned."""
+    """Add the judgements of an earlier run that are not made again. ConfigError if there are fewer than planned."""
     if journal.n_done < already:
         raise ConfigError(
             "the plan counted on {before} judged answers of an interrupted run, and now {now} are there; make the plan "

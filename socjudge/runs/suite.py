@@ -268,8 +268,8 @@ def _check_names(executor: object, *models: str | BaseChatModel | Model | Assist
     for model in models if executor is not None else ():
         if not isinstance(model, str):
             raise ConfigError(
-                "with executor=, name the models by strings, and let an assistant of your own answer before: {kind} may "
-                "hold a key, and keys are not sent to other processes; workers open models with the keys of their own "
-                "environment",
+                "with executor=, name the models by strings, and let an assistant of your own answer before: {kind} "
+                "may hold a key, and keys are not sent to other processes; workers open models with the keys of their "
+                "own environment",
                 kind=type(model).__name__,
             )
