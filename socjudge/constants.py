@@ -4,14 +4,7 @@ import os
 from pathlib import Path
 
 # The six criteria, in the order of every table and chart.
-JUDGE_EVALUATION_CRITERIA = [
-    "根拠性",
-    "正確性",
-    "網羅性",
-    "安全性",
-    "引用明示",
-    "簡潔性",
-]
+JUDGE_EVALUATION_CRITERIA = ["根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性"]
 
 JUDGE_PASS_THRESHOLD = 70.0  # 合格ライン（平均70点以上）
 JUDGE_PASS_RATE = 0.7  # MVP合格率（10問中7問以上）

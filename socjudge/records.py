@@ -228,15 +228,12 @@ class AssistantAnswer(_Shown):
     model: str = UNKNOWN
     usage: Usage = Usage()
     processing_time: float = 0.0  # the duration of the model's call, in seconds
-    # The causes of the failed tries before this answer, in order.
-    retries: tuple[str, ...] = ()
-    # Whether the model stopped at its output limit; None if unknown.
-    truncated: bool | None = None
+    retries: tuple[str, ...] = ()  # the causes of the failed tries before this answer, in order
+    truncated: bool | None = None  # whether the model stopped at its output limit; None if unknown
     # Whether the runbooks cover the question: "covered", "absent" or "unsure". It is "unsure" if a passage is near the
     # question but may not apply to it. It is empty for your own assistant, and in old logs.
     evidence: str = ""
-    # The probability that the runbooks do not cover the question, 0–1; None if unknown.
-    absence_probability: float | None = None
+    absence_probability: float | None = None  # that the runbooks do not cover the question, 0–1; None if unknown
     version: str = ""  # what your own assistant reported with the answer
 
     @property

@@ -54,11 +54,6 @@ class Project:
     values: Mapping[str, Any]  # of all settings, by names such as "rubric.pass_threshold"
     sources: Mapping[str, Source]  # the same names, and where each value comes from: the file, or constants.py
 
-    @property
-    def name(self) -> str:
-        """Return the name of the project's folder. Logs have this name."""
-        return self.folder.name
-
     def default_model(self, task: Literal["answer", "judge"]) -> tuple[str, bool]:
         """Return the model for a task, and whether socjudge.toml names it. The caller may use the embedded model instead
         of one that the file does not name (or calls "auto"), but must not replace one that it names."""
@@ -120,12 +115,7 @@ def open_project(folder: Path | str | None = None) -> Project:
     """
     global _made
     if folder is not None:
-        place = Path(folder).expanduser()
-        if not place.is_dir():
-            raise ConfigError(
-                "{folder}: no such folder; `socjudge init {folder}` makes an evaluation project there", folder=place
-            )
-        constants.use_project(place)
+        use_folder(Path(folder).expanduser())
     made_from = (
         constants.PROJECT_DIR,
         _state(),
@@ -134,6 +124,15 @@ def open_project(folder: Path | str | None = None) -> Project:
     if _made is None or _made[0] != made_from:
         _made = made_from, _make(read_project_file(constants.PROJECT_DIR / constants.PROJECT_MARK))
     return _made[1]
+
+
+def use_folder(folder: Path) -> None:
+    """From now on, use the project in this folder. ConfigError if there is no such folder."""
+    if not folder.is_dir():
+        raise ConfigError(
+            "{folder}: no such folder; `socjudge init {folder}` makes an evaluation project there", folder=folder
+        )
+    constants.use_project(folder)
 
 
 def last_good_project() -> Project:

@@ -86,14 +86,7 @@ def explained(sentence: str, /, **values: Any) -> Iterator[None]:
 _REASONS = {
     errno.ENOENT: "No such file or directory",
     errno.EACCES: "Permission denied",
-    errno.EPERM: "Operation not permitted",
     errno.ENOSPC: "No space left on device",
-    errno.EROFS: "Read-only file system",
-    errno.EISDIR: "Is a directory",
-    errno.ENOTDIR: "Not a directory",
-    errno.ENAMETOOLONG: "File name too long",
-    errno.EEXIST: "File exists",
-    errno.EIO: "Input/output error",
 }
 
 

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..records import Rubric
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
     from ..records import RunInfo
 
@@ -31,12 +29,6 @@ READ_BELOW = 30
 READ_CRITERIA = ("安全性", "正確性")
 
 
-@overload
-def reaches(value: float, line: float) -> bool: ...
-@overload
-def reaches(value: pd.Series, line: float) -> pd.Series: ...
-@overload
-def reaches(value: NDArray[np.float64], line: float | NDArray[np.float64]) -> NDArray[np.bool_]: ...
 def reaches(value: Any, line: Any) -> Any:
     """Whether a value, or each of a column or an array, is on or above a line, whatever rounding did."""
     return value >= line - _ROUNDING

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from .messages import column_words, language, listed, say
 from .pass_rule import reaches
 from .texts import visible
 from .verdict import (
+    WORDS,
     Verdict,
     answer_verdict,
     mean_text,
@@ -53,17 +53,10 @@ def symbols() -> str:
     return f'@font-face {{ font-family: "socjudge symbols"; src: url(data:font/woff;base64,{font}) format("woff"); }}'
 
 
-# The arrow of drop-down lists in a dark theme, where the widgets' own arrow is black.
-_ARROW = (
-    "url(\"data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 18 18'%3E%3Cpath d='M5 7l4 4 4-4' "
-    "fill='none' stroke='%23ddd' stroke-width='2'/%3E%3C/svg%3E\")"
-)
-
 # Colours of the JupyterLab theme, light or dark, with fallbacks for other pages.
 _STYLE = """<style>/* symbols */
 .socjudge { color: var(--jp-ui-font-color1, #1a1a1a); line-height: 1.6;
   font-family: "socjudge symbols", var(--jp-ui-font-family, sans-serif); overflow-wrap: anywhere; }
-[data-jp-theme-light="false"] [class*="socjudge-"] { --jp-widgets-dropdown-arrow: /* arrow */; }
 [data-jp-theme-light="false"] :is(.socjudge, [class*="socjudge-"]) { color-scheme: dark; }
 .socjudge h2 { font-size: 1.2em; margin: .4em 0; } .socjudge summary { cursor: pointer; }
 .socjudge pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--jp-layout-color2, #eee);
@@ -75,8 +68,7 @@ _STYLE = """<style>/* symbols */
   color: var(--jp-error-color1, #c62828); }
 .socjudge .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22em), 1fr)); gap: .8em 1.2em; }
 .socjudge .sides > * { min-width: 0; }
-.socjudge .step { display: grid; grid-template-columns: 2.2em 1fr; } .socjudge .step > b { text-align: right; padding-right: .6em;
-  white-space: nowrap; }
+.socjudge .answer { white-space: pre-wrap; margin: .3em 0; }
 .socjudge .question { border-top: 1px solid var(--jp-border-color2, #ddd); padding: .5em 0; }
 .socjudge.bad { border-left: 4px solid var(--jp-error-color1, #c62828); padding-left: .6em; }
 .socjudge.good { border-left: 4px solid var(--jp-success-color1, #2e7d32); padding-left: .6em; }
@@ -85,7 +77,7 @@ _STYLE = """<style>/* symbols */
 .socjudge table.facts { border-collapse: collapse; margin: .3em 0; } .socjudge .facts th, .socjudge .facts td { text-align: left;
   vertical-align: top; padding: .1em 1em .1em 0; font-weight: normal; } .socjudge .facts th { white-space: nowrap; }
 .socjudge.warn, .socjudge .warn { border-left: 4px solid var(--jp-warn-color1, #ef6c00); padding-left: .6em; }
-</style>""".replace("/* arrow */", _ARROW)
+</style>"""
 
 
 @functools.cache
@@ -176,7 +168,7 @@ def _run_line(run: EvaluationRun) -> str:
     unread = f", {summary.n_unscored} unread" if summary.n_unscored else ""
     part = f" ({summary.judged} of {summary.asked} judged)" if summary.is_part else ""
     return (
-        f"<EvaluationRun: {run_verdict(run).in_english}{part}, {summary.passed_questions} of "
+        f"<EvaluationRun: {WORDS[run_verdict(run).outcome]}{part}, {summary.passed_questions} of "
         f"{summary.total_questions} questions, mean {summary.average_score:.1f}{unread}, "
         f"judge {judge}, {dollars(run.cost_usd)}, "
         f"{'no log' if run.log_path is None else one_line(shown_path(run.log_path), 120)}>"
@@ -209,7 +201,7 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
 
 
 def _evaluation_line(evaluation: Evaluation) -> str:
-    told = f"{answer_verdict(evaluation).in_english}, mean {evaluation.average_score:.1f}"
+    told = f"{WORDS[answer_verdict(evaluation).outcome]}, mean {evaluation.average_score:.1f}"
     told = told if evaluation.status == "ok" else f"{evaluation.status}, {one_line(evaluation.error)}"
     return f"<Evaluation: {told}, judge {one_line(evaluation.model)}>"
 
@@ -274,47 +266,25 @@ def _scores_html(evaluation: Evaluation, verdict: Verdict, line: float | None = 
 
 def answer_html(question: str, answer: AssistantAnswer) -> str:
     """A question and its answer, with the passages that it cites (all, if it cites none) folded below."""
-    body = answer.answer
-    cited = [passage for passage in answer.passages if passage.citation in body]
+    cited = [passage for passage in answer.passages if passage.citation in answer.answer]
     passages = "".join(
         f"<details><summary>{escape(each.citation)}</summary><pre>{escape(each.text)}</pre></details>"
         for each in cited or answer.passages
     )
-    flags = flags_html(answer)
-    seconds, cost = answer.processing_time, money(answer.usage.cost_usd)
-    if answer.evidence or answer.usage.cost_usd is not None:
-        told = say("{model}, {seconds:.1f} s, cost: {cost}", model=answer.model, seconds=seconds, cost=cost)
-    else:  # an answer of your own assistant, which may report anything or nothing
-        model = "" if answer.model == UNKNOWN else answer.model
-        told = ", ".join(filter(None, [model, answer.version, say("{seconds:.1f} s", seconds=seconds)]))
+    # An assistant of your own may report anything or nothing.
+    has_cost = answer.evidence or answer.usage.cost_usd is not None
+    told = [
+        "" if answer.model == UNKNOWN else answer.model,
+        answer.version,
+        say("{seconds:.1f} s", seconds=answer.processing_time),
+        say("cost: {cost}", cost=money(answer.usage.cost_usd)) if has_cost else "",
+    ]
     return block(
         "",
-        f'<div class="question"><b>Q. {escape(question)}</b>',
-        f"{steps_html(body)}{flags}{passages}",
-        f"<small>{escape(told)}</small></div>",
+        f'<div class="question"><b>Q. {escape(question)}</b><div class="answer">{escape(answer.answer)}</div>',
+        f"{flags_html(answer)}{passages}",
+        f"<small>{escape(listed(filter(None, told)))}</small></div>",
     )
-
-
-def steps_html(text: str) -> str:
-    """An answer in Markdown; only numbers, **headings**, list items, commands and citations are formatted."""
-    shown: list[str] = []
-    for n, part in enumerate(re.split(r"^```.*(?:\n|$)", text, flags=re.MULTILINE)):
-        if n % 2:  # between two fences
-            shown.append(f"<pre>{escape(part.removesuffix(chr(10)))}</pre>")
-            continue
-        for line in filter(str.strip, part.splitlines()):
-            item = re.match(r"(?:(\d{1,3})\.|-) ", line)
-            body = f"<div>{_inline(line[item.end() :] if item else line)}</div>"
-            shown.append(f'<div class="step"><b>{item[1] or "・"}</b>{body}</div>' if item else body)
-    return "".join(shown)
-
-
-def _inline(text: str) -> str:
-    escaped = escape(text)  # first, so that nothing in the line is read as markup
-    if heading := re.fullmatch(r"\*\*(.+)\*\*", escaped.strip()):
-        return f"<b>{heading[1]}</b>"
-    escaped = re.sub("`([^`]+)`", r"<code>\1</code>", escaped)
-    return re.sub(r"\[出典: [^\]]*\]", lambda cited: f'<small class="muted">{cited[0]}</small>', escaped)
 
 
 def flags_html(answer: AssistantAnswer) -> str:

@@ -9,14 +9,12 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache, wraps
+from functools import lru_cache
 from operator import add
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-T = TypeVar("T")
 
 CITATION = re.compile(
     r"(?:[\[［]\s*(?:出典|参照|source)\s*[:：]\s*(?P<square>[^\]］]+)[\]］]"
@@ -28,7 +26,6 @@ _MARKER = re.compile(r"^\s*(?:[-*●]\s+(?:\[[ x]\]\s*)?|・\s*|\(?\d+[.)）、�
 _FENCE = re.compile(r"^\s*```")
 _SENTENCE_END = re.compile(r"(?<=[。！？!?])\s*")
 _TABLE_RULE = re.compile(r"^[\s|:-]+$")
-_REMEMBERED = 500  # characters: longer texts would fill the memory, and seldom come again
 _IGNORED = re.compile(r"[\s、。,.，．・:：;；!！?？\-*`「」『』（）()\[\]【】|#>~〜…\"']+")
 
 _HONORIFIC = re.compile("(?:さん|様|氏)$")
@@ -150,22 +147,7 @@ def normalise_text(text: str) -> str:
     return unicodedata.normalize("NFKC", text.translate(_SAME)).lower()
 
 
-def remember_short(maxsize: int) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
-    """Let a function of a text remember its results for the texts of up to _REMEMBERED characters."""
-
-    def decorate(function: Callable[[str], T]) -> Callable[[str], T]:
-        once = lru_cache(maxsize)(function)
-
-        @wraps(function)
-        def remembering(text: str) -> T:
-            return once(text) if len(text) <= _REMEMBERED else function(text)
-
-        return remembering
-
-    return decorate
-
-
-@remember_short(8_000)
+@lru_cache(4_000)
 def fold(text: str) -> str:
     """Return the text in a form for comparisons: `normalise_text` without spaces and punctuation."""
     return _IGNORED.sub("", normalise_text(text))

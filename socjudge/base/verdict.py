@@ -7,9 +7,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..records import Evaluation, EvaluationResult, EvaluationRun, RunInfo, RunSummary, is_embedded
+from ..records import Evaluation, EvaluationResult, EvaluationRun, RunSummary, is_embedded
 from .messages import Language, listed, say
 from .pass_rule import (
     READ_BELOW,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MARKS: dict[Outcome, str] = {"passed": "✅", "failed": "❌", "open": "⚠️", "unscored": "⚠️"}
-_WORDS: dict[Outcome, str] = {
+WORDS: dict[Outcome, str] = {
     "passed": "passed", "failed": "not passed", "open": "undecided", "unscored": "not scored",
 }  # fmt: skip
 _CAUSES = {
@@ -70,12 +70,7 @@ class Verdict(NamedTuple):
 
     @property
     def word(self) -> str:
-        return say(_WORDS[self.outcome])
-
-    @property
-    def in_english(self) -> str:
-        """What is shown as one line in a terminal is always in English."""
-        return say(_WORDS[self.outcome], lang="en")
+        return say(WORDS[self.outcome])
 
     @property
     def said(self) -> str:
@@ -85,7 +80,7 @@ class Verdict(NamedTuple):
     def headline(self) -> str:
         """In the specification's words, which are Japanese. If the verdict is open: symbol, word and reason."""
         if self.outcome in ("passed", "failed"):
-            return f"{self.mark} MVP{say(_WORDS[self.outcome], lang='ja')}"
+            return f"{self.mark} MVP{say(WORDS[self.outcome], lang='ja')}"
         return say("{verdict} ({reason})", verdict=self.said, reason=self.reason)
 
     @property
@@ -268,31 +263,30 @@ def rate_text(summary: RunSummary, verdict: Verdict) -> str:
     return "–" if verdict.outcome == "open" else f"{summary.pass_rate:.1%}"
 
 
-def _mixed_text(info: RunInfo) -> str:
-    names = " ".join(info.judge_model_resolved.split()).split(", ")  # a service may name itself in several lines
-    return (
-        say(
-            "⚠️ the judge answered under {count} model names: {names}. Scores of different models are mixed; check "
-            "what the address (a gateway) leads to, and judge again",
-            count=len(names),
-            names=listed(names),
+def _doubts(run: EvaluationRun) -> list[str]:
+    """What makes the scores of a judge doubtful: another model's among them, or the wrong scale."""
+    names = " ".join(run.run.judge_model_resolved.split()).split(", ")  # a service may name itself in several lines
+    doubts = []
+    if len(names) > 1:
+        doubts.append(
+            say(
+                "⚠️ the judge answered under {count} model names: {names}. Scores of different models are mixed; check "
+                "what the address (a gateway) leads to, and judge again",
+                count=len(names),
+                names=listed(names),
+            )
         )
-        if len(names) > 1
-        else ""
-    )
-
-
-def _scale_text(run: EvaluationRun) -> str:
-    """A judge that scores from 0 to 10 whatever it is told: a good answer then has 10 of 100 points."""
     read = [result.evaluation for result in run.results if result.evaluation.status == "ok"]
     scores = [score for evaluation in read for score in evaluation.scores.values() if score is not None]
-    if not 0 < max(scores, default=0) <= 10 or is_embedded(run.run.judge_model_resolved):
-        return ""
-    return say(
-        "⚠️ all {count} scores are at most 10: the judge seems to score from 0 to 10, not from 0 to 100; read its "
-        "rationales, and choose another judge or prompt",
-        count=len(scores),
-    )
+    if 0 < max(scores, default=0) <= 10 and not is_embedded(run.run.judge_model_resolved):
+        doubts.append(
+            say(
+                "⚠️ all {count} scores are at most 10: the judge seems to score from 0 to 10, not from 0 to 100; read its "
+                "rationales, and choose another judge or prompt",
+                count=len(scores),
+            )
+        )
+    return doubts
 
 
 # The specification's words for a finished run, which are Japanese in every language.
@@ -331,45 +325,35 @@ def summary_text(summary: EvaluationRun | RunSummary) -> str:
     - summary: a run, or only its summary. A run is better, because it also has its pass rule and its judge; with a
       summary alone, the pass rule is the specification's.
     """
+    rule, verdict, doubts = SPECIFIED, None, list[str]()
     if isinstance(summary, EvaluationRun):
-        rule, verdict, more = (
-            run_rule(summary.run),
-            run_verdict(summary),
-            [_mixed_text(summary.run), _scale_text(summary)],
-        )
+        rule, verdict, doubts = run_rule(summary.run), run_verdict(summary), _doubts(summary)
         summary = summary.summary
-    else:
-        rule, verdict, more = SPECIFIED, summary_verdict(summary), []
-    needed = rule.needed(summary.total_questions)
+    verdict = verdict or summary_verdict(summary)
+    needed, mean = rule.needed(summary.total_questions), summary.average_score
     text = SUMMARY.format(
         verdict=verdict.headline, total=summary.total_questions, passed=summary.passed_questions, needed=needed,
-        line=rule.line, rate=rate_text(summary, verdict), mean=summary.average_score,
+        line=rule.line, rate=rate_text(summary, verdict), mean=mean,
     )  # fmt: skip
-    values: dict[str, Any] = {
-        "mean": summary.average_score, "line": rule.line, "unscored": summary.n_unscored, "partial": summary.n_partial,
-        "worst": Verdict("failed").headline, "best": Verdict("passed").headline,
-    }  # fmt: skip
-    sentences = (
-        (
-            "⚠️ enough questions passed, but the overall mean ({mean:.2f}) does not reach {line:g}",
-            summary.passed_questions >= needed and not reaches(summary.average_score, rule.line),
-        ),
-        (
+    told = []
+    if summary.passed_questions >= needed and not reaches(mean, rule.line):
+        sentence = "⚠️ enough questions passed, but the overall mean ({mean:.2f}) does not reach {line:g}"
+        told.append(say(sentence, mean=mean, line=rule.line))
+    if summary.n_unscored:
+        sentence = (
             "⚠️ answers that could not be scored: {unscored} (counted as 0 points, as specified; see status and error in "
-            "the log)",
-            summary.n_unscored,
-        ),
-        (
+            "the log)"
+        )
+        told.append(say(sentence, unscored=summary.n_unscored))
+    if summary.n_partial:
+        sentence = (
             "⚠️ answers with a score missing: {partial} (means are of the scores there are; passed is what passes "
-            "whatever the missing ones would be)",
-            summary.n_partial,
-        ),
-        (
-            "With 0 points for all scores that are missing the run is {worst}, with 100 {best}",
-            summary.is_open and not summary.is_part and not summary.is_contradictory,
-        ),
-    )
-    told = [say(sentence, **values) for sentence, is_true in sentences if is_true]
-    told += [*(f"⚠️ {line}" for line in verdict.advice.splitlines())]
-    told += [f"**{verdict.warning}**" if verdict.warning else "", *more]
-    return text + "".join(f"\n{line}\n" for line in told if line)
+            "whatever the missing ones would be)"
+        )
+        told.append(say(sentence, partial=summary.n_partial))
+    if summary.is_open and not summary.is_part and not summary.is_contradictory:
+        sentence = "With 0 points for all scores that are missing the run is {worst}, with 100 {best}"
+        told.append(say(sentence, worst=Verdict("failed").headline, best=Verdict("passed").headline))
+    told += [f"⚠️ {line}" for line in verdict.advice.splitlines()]
+    told += [f"**{verdict.warning}**"] if verdict.warning else []
+    return text + "".join(f"\n{line}\n" for line in [*told, *doubts])

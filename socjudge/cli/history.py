@@ -15,11 +15,9 @@ from . import options as given
 from .options import log_path, option
 from .shared import NOT_PASSED, PASSED, echo
 
-LEVELS = {"error": "error", "warning": "warning", "note": "note"}
-
 
 def doctor(logs_dir: given.LogsDir = None, dataset: given.Dataset = None, runbooks: given.Runbooks = None) -> None:
-    from ..history.doctor import check_dataset, check_logs, check_runbooks
+    from ..history.doctor import LEVELS, check_dataset, check_logs, check_runbooks
     from ..models.endings import project_ending
 
     checks: list[Any] = []
@@ -36,7 +34,7 @@ def doctor(logs_dir: given.LogsDir = None, dataset: given.Dataset = None, runboo
     found = [row for check in checks for row in check.to_dict("records")]
     for row in found:
         place = f": {row['where']}" if row["where"] else ""
-        echo(f"{say(LEVELS[row['level']])}: {row['file']}{place}\n    {row['what']}\n    → {row['remedy']}")
+        echo(f"{say(row['level'])}: {row['file']}{place}\n    {row['what']}\n    → {row['remedy']}")
     counts = {level: sum(row["level"] == level for row in found) for level in LEVELS}
     echo(say("{error} errors, {warning} warnings, {note} notes", **counts))
     if ending:

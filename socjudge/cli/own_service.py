@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,21 +30,20 @@ def add_assistant(folder: Path, url: str) -> None:
         raise ConfigError(
             "{path} already has [assistants.{name}]; choose another name, or edit the table", name=name, path=path
         )
-    table: dict[str, Any] = {"url": url}
+    lines = [f"url = {_text(url)}"]
     if "{question}" not in url:
-        table["body"] = {_typed(say("key of the JSON that takes the question"), "question"): "{question}"}
+        key = _typed(say("key of the JSON that takes the question"), "question")
+        lines.append(f'body = {{ {_text(key)} = "{{question}}" }}')
     if variable := _typed(say("variable that holds the API key (empty for none)"), ""):
-        table["headers"] = {"Authorization": f"Bearer ${{{variable}}}"}
-    reply = _tried(table, name, path)
+        lines.append(f"headers = {{ Authorization = {_text(f'Bearer ${{{variable}}}')} }}")
+    reply = _tried(tomllib.loads("\n".join(lines)), name, path)
     tell("reply: {reply}", reply=json.dumps(reply, ensure_ascii=False)[:1000])
     answer, contexts = guess_paths(reply)
-    table["answer"] = _typed(say("where the answer stands"), answer)
+    lines.append(f"answer = {_text(_typed(say('where the answer stands'), answer))}")
     contexts = _typed(say("where the texts stand that it was made from (- for none)"), contexts)
-    if contexts != "-":
-        table["contexts"] = contexts
-    lines = [f"[{ASSISTANTS}.{_key(name)}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
+    lines += [f"contexts = {_text(contexts)}"] if contexts != "-" else []
     with explained("{path}: cannot be written ({reason}); check the permissions and the space left", path=path):
-        append_line(path, ("\n" + "\n".join(lines)).encode())
+        append_line(path, "\n".join(["", f"[{ASSISTANTS}.{_text(name)}]", *lines]).encode())
     echo(say("[assistants.{name}] is in {path}; next: socjudge run --answers {name}", name=name, path=path))
 
 
@@ -98,11 +97,5 @@ def _typed(question: str, default: str) -> str:
     return typed.strip() or default
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(key)} = {_toml(inner)}" for key, inner in value.items()) + " }"
+def _text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)  # TOML writes strings as JSON does
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)

@@ -21,22 +21,14 @@ from ..base.messages import explained, say
 from ..errors import ConfigError
 from .options import option
 from .own_service import add_assistant
-from .shared import echo, tell
+from .shared import echo
 
 OF_EVERY_PROJECT = ("notebooks/*.ipynb", "notebooks/voila.json")
-OF_THE_EXAMPLE = (
-    "eval/eval_dataset.json",
-    "eval/eval_dataset_extended.json",
-    "eval/runbooks/*",
-    "eval/prompts/*.txt",
-)
+OF_THE_EXAMPLE = ("eval/eval_dataset.json", "eval/eval_dataset_extended.json", "eval/runbooks/*", "eval/prompts/*.txt")
 FOLDERS = ("eval/prompts", "eval/human_labels", "logs")
 # The files of an empty project, each in the form that its reader expects.
-AT_FIRST = {
-    "eval/eval_dataset.json": "[]\n",
-    "eval/runbooks/questions.json": "{}\n",
-    "eval/runbooks/prohibitions.json": "{}\n",
-    "eval/runbooks/synonyms.json": "{}\n",
+AT_FIRST = {"eval/eval_dataset.json": "[]\n"} | {
+    f"eval/runbooks/{name}.json": "{}\n" for name in ("questions", "prohibitions", "synonyms")
 }
 _GITIGNORE = ".socjudge/\n.ipynb_checkpoints/\nlogs/*.partial.jsonl\n"
 
@@ -48,7 +40,6 @@ def _show_version(asked: bool) -> None:
 
 
 def choose_project(
-    context: typer.Context,
     project: Annotated[
         Path | None,
         option("The evaluation project's folder; default: SOCJUDGE_HOME, or the nearest from here upwards."),
@@ -58,19 +49,7 @@ def choose_project(
     ] = False,
 ) -> None:
     if project is not None:
-        if not project.is_dir():
-            raise ConfigError(
-                "{folder}: no such folder; `socjudge init {folder}` makes an evaluation project there", folder=project
-            )
-        constants.use_project(project)
-        return
-    is_needed = context.invoked_subcommand != "init" and "--help" not in sys.argv
-    if is_needed and "SOCJUDGE_HOME" not in os.environ and not Path.cwd().is_relative_to(constants.PROJECT_DIR):
-        tell(
-            "The working directory is in no evaluation project, so {folder} is used (another one: socjudge --project "
-            "DIR …)",
-            folder=constants.PROJECT_DIR,
-        )
+        settings.use_folder(project)
 
 
 def init(

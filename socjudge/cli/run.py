@@ -214,8 +214,6 @@ def report_run(finished: EvaluationRun) -> int:
         cost=cost_text(finished),
         seconds=info.wall_time_s,
     )
-    if finished.summary.passed_questions < finished.summary.total_questions and finished.log_path is not None:
-        tell('To read the reasons for each criterion: socjudge report --log "{log}"', log=shown_path(finished.log_path))
     return {"passed": PASSED, "failed": NOT_PASSED}.get(verdict.outcome, UNDECIDED)
 
 

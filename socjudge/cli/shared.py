@@ -25,9 +25,13 @@ PASSED, NOT_PASSED, TO_CORRECT, UNDECIDED, UNCERTIFIED, NOT_AGREED = range(6)
 class Uncertified(SocJudgeError):
     """The judge lacks a certificate that is required."""
 
+    exit_code = UNCERTIFIED
+
 
 class NotAgreed(SocJudgeError):
     """The user did not agree, or nobody was there to agree."""
+
+    exit_code = NOT_AGREED
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
@@ -49,15 +53,11 @@ class Explained(TyperGroup):
             return super().invoke(ctx)
         except SocJudgeError as error:
             echo(f"socjudge: {error}", err=True)
-            raise typer.Exit(_exit_code(error)) from None
+            code = TO_CORRECT if isinstance(error, ConfigError) else getattr(error, "exit_code", UNDECIDED)
+            raise typer.Exit(code) from None
         except KeyboardInterrupt:
             echo("\n" + say("Cancelled"), err=True)
             raise typer.Exit(128 + signal.SIGINT) from None  # as a command that a signal ended
-
-
-def _exit_code(error: SocJudgeError) -> int:
-    codes = {ConfigError: TO_CORRECT, Uncertified: UNCERTIFIED, NotAgreed: NOT_AGREED}
-    return next((code for kind, code in codes.items() if isinstance(error, kind)), UNDECIDED)
 
 
 class Grouped(TyperCommand):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from ..base.texts import bigrams, fold, jaccard, remember_short
+from ..base.texts import bigrams, fold, jaccard
 from ..runbooks.bm25 import content_words
 
 Kind = Literal["number", "term", "role", "pole"]  # a pole is a word with an opposite, such as 前 (before)
@@ -80,7 +80,7 @@ def find_facts(statement: str) -> list[Fact]:
     return list(_find_facts(statement))
 
 
-@remember_short(4_000)  # those of the runbooks come again and again
+@lru_cache(2_000)  # those of the runbooks come again and again
 def _find_facts(statement: str) -> tuple[Fact, ...]:
     text = unicodedata.normalize("NFKC", statement)
     facts: list[Fact] = []
@@ -93,7 +93,7 @@ def _find_facts(statement: str) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-@remember_short(8_000)
+@lru_cache(4_000)
 def blank_facts(statement: str) -> str:
     """Return the folded statement without negations, and with a letter for each number, Latin term and role.
     So the result does not depend on whether a number, command or role is right."""

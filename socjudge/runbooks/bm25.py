@@ -7,11 +7,12 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..base.texts import normalise_text, remember_short
+from ..base.texts import normalise_text
 
 # BM25's usual values. Other values (0.9 to 2, and 0.3 to 0.75) moved R@5 by at most 0.01.
 K1 = 1.5
@@ -54,7 +55,7 @@ def content_words(text: str) -> set[str]:
 
 
 # The judge and the flags ask for the words of the same statements again and again.
-@remember_short(8_000)
+@lru_cache(4_000)
 def _content_words(text: str) -> frozenset[str]:
     words = {word for match in _RUNS.finditer(normalise_text(text)) for word in _split_run(match)}
     return frozenset(word for word in words if len(word) > 1 and not _ONLY_HIRAGANA.fullmatch(word))

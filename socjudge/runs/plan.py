@@ -293,7 +293,7 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
         pass_rate_required=plan.rubric.pass_rate,
         rubric=plan.rubric,
         judge_prompt_text=plan.judge_prompt.text,
-        project=open_project().name,
+        project=open_project().folder.name,
         socjudge_version=__version__,
     )
 

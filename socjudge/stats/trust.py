@@ -234,7 +234,8 @@ def _weights(side: Beside, line: float) -> pd.Series:
         return pd.Series(1.0, passed.index)
     # the share of this verdict among all judged answers, divided by its share among the labelled answers
     share = judged.groupby(passed).sum() / judged.sum()
-    return passed.map(share / (counts / labelled.sum())).where(labelled, 1.0)
+    weights: pd.Series = passed.map(share / (counts / labelled.sum())).where(labelled, 1.0)
+    return weights
 
 
 def _sample(side: Beside, criterion: str, weights: pd.Series) -> _Sample:

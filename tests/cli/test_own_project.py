@@ -58,22 +58,6 @@ def test_init_lays_out_a_project_that_answers_for_itself(tmp_path: Path, back: N
 
 
 @pytest.mark.slow
-def test_a_command_outside_of_any_project_says_whose_it_uses(
-    tmp_path: Path, back: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SOCJUDGE_HOME", raising=False)
-
-    def stderr(*arguments: str) -> str:
-        return CliRunner().invoke(app, [*arguments, "doctor"]).stderr
-
-    assert "is in no evaluation project" not in stderr()
-    monkeypatch.chdir(tmp_path)
-    assert f"is in no evaluation project, so {constants.PROJECT_DIR} is used" in stderr()
-    init(tmp_path / "mine")
-    assert "is in no evaluation project" not in stderr("--project", str(tmp_path / "mine"))
-
-
-@pytest.mark.slow
 def test_from_outside_of_the_project_the_log_is_named_in_full(
     tmp_path: Path, back: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

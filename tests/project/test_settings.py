@@ -203,7 +203,7 @@ def test_who_edits_constants_py_gets_what_they_wrote(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "socjudge", tmp_path / "socjudge", ignore=shutil.ignore_patterns("__pycache__"))
     edited = tmp_path / "socjudge" / "constants.py"
     text = edited.read_text("utf-8").replace("JUDGE_PASS_THRESHOLD = 70.0", "JUDGE_PASS_THRESHOLD = 80.0")
-    text = text.replace('    "簡潔性",\n', "").replace('"guide-1"', '"mine-1"')
+    text = text.replace(', "簡潔性"]', "]").replace('"guide-1"', '"mine-1"')
     edited.write_text(text, "utf-8")
     (tmp_path / "socjudge.toml").write_text("# no values\n[rubric]\n", "utf-8")
     code = (
