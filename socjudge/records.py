@@ -28,6 +28,7 @@ Status = Literal["ok", "unparsable", "failed", "suspect_zero"]
 SCHEMA_VERSION = 1
 BARE = 0  # the schema version of a log of the specification, which states none
 UNKNOWN = "unknown"
+EXAMPLE_MODE = "example"  # the mode in the run block of an example's log, so that every view of it can say so
 MOST_ID = 2**63  # no log reader and no table can hold larger numbers
 # The providers' reasons for a withheld reply: OpenAI and Azure, Anthropic, Google, Bedrock.
 WITHHELD = {

@@ -18,8 +18,7 @@ from ..base.atomic_files import write_new
 from ..base.files import load_bytes
 from ..base.messages import explained, listed, os_reason, say
 from ..errors import ConfigError
-from ..history.frames import EXAMPLE_MODE
-from ..records import UNKNOWN, EvaluationRun, is_embedded
+from ..records import EXAMPLE_MODE, UNKNOWN, EvaluationRun, is_embedded
 from ..runs.logs import to_json
 
 # The words in certificates, in every language. Readers see `Verdict.shown`.

@@ -20,8 +20,6 @@ from ..runs.logs import log_files, newer_text
 from .columns import result_frame, run_frame, score_frame
 from .reading import LoggedRun, list_logs, moment_of, read_logs, run_rows, without_collection
 
-EXAMPLE_MODE = "example"  # the mode in the run block of an example's log, so that every view of it can say so
-
 
 @dataclass(frozen=True, eq=False)
 class History:

@@ -13,8 +13,7 @@ from ...base.messages import say
 from ...base.pass_rule import frame_rule
 from ...base.showing import block, escape, question_html, table_html
 from ...base.verdict import Verdict, frame_undecided
-from ...history.frames import EXAMPLE_MODE
-from ...records import EvaluationResult, is_embedded
+from ...records import EXAMPLE_MODE, EvaluationResult, is_embedded
 from ...report.page import write_report
 from ...stats.matrix import run_verdicts
 
