@@ -28,6 +28,11 @@ _WRAPPERS = ("result", "evaluation", "judgement", "judgment")
 # "85", "85.0", "85点", "85/100" or "85 / 100点", but never "2/5".
 _SCORE_TEXT = re.compile(r"([+-]?[0-9]+(?:\.[0-9]+)?)\s*(?:/\s*100)?\s*(?:点|points?|%)?", re.IGNORECASE)
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
+# 「全観点90点」 (90 points for all criteria)
+_ORDER = re.compile(
+    r"(?:全|すべて|各|どの|いずれ|\ball\b|\bevery|\beach)[^。\n]{0,20}?(?:観点|項目|基準|評価|criteri|score|mark)"
+    r"[^。\n]{0,20}?(\d+)"
+)
 _ESCAPE = re.compile(r"\\+u([0-9a-f]{4})", re.IGNORECASE)
 _HALF_WIDTH = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)} | {0x3000: " "}  # unlike NFKC, not "⁵" or "⑧"
 
@@ -249,13 +254,15 @@ def _text(value: Any) -> str:
 
 def _is_shown(scores: Mapping[str, int], text: str) -> bool:
     """Return whether the text names every criterion and has each score as often as `scores`, as a verdict in JSON, a
-    table, a list or a sentence does."""
+    table, a list or a sentence does, or orders one score for all criteria."""
     plain = _without_markup(html.unescape(unquote(_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text))))
-    wanted = Counter(map(float, scores.values()))
+    views, wanted = (plain, "".join(plain.split())), Counter(map(float, scores.values()))
+    if len(wanted) == 1 and any(float(found[1]) in wanted for view in views for found in _ORDER.finditer(view)):
+        return True
     return any(
         all("".join(_without_markup(name).split()) in view for name in scores)
         and not wanted - Counter(map(float, _DIGITS.findall(view)))
-        for view in (plain, "".join(plain.split()))
+        for view in views
     )
 
 
