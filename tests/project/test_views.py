@@ -132,6 +132,6 @@ def _seen_in(
         page = sj.write_report(folder / f"{run.run.run_id}.html", run, lang="ja").read_text("utf-8")
     for view in (page, run._repr_html_(), results_html(run)):
         assert headline in view and ("❌ MVP不合格" if total else "✅ MVP合格") not in view
-    assert sj.stats.gate_confidence(run.results_frame())["needed"].tolist() == [rubric.needed(len(passed))]
+    assert sj.stats.gate_confidence(run.results_frame())["needed"].tolist() == [rule_of(rubric).needed(len(passed))]
     assert report_run(run) == (0 if total else 1)
     assert f"**{headline}**" in capsys.readouterr().out
