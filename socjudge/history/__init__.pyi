@@ -2,5 +2,4 @@
 
 from .doctor import check_logs as check_logs
 from .frames import find_logs as find_logs
-from .frames import load_history as load_history
 from .labels import load_labels as load_labels

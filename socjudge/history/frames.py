@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import cached_property
 from pathlib import Path
@@ -21,70 +21,33 @@ from .columns import result_frame, run_frame, score_frame
 from .reading import LoggedRun, list_logs, moment_of, read_logs, run_rows, without_collection
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class History:
     """Hold the runs, judged answers and scores of the same logs as three frames. Each frame is made on first use."""
 
-    logged: Sequence[LoggedRun] = field(repr=False)  # each run once, the oldest first
-    text: bool = field(default=False, repr=False)  # whether the frames have texts
+    logged: Sequence[LoggedRun]  # each run once, the oldest first
+    text: bool = False  # whether the frames have texts
     # logs in none of the frames: they cannot be read, another log of the same run is used, or they have no start time
     n_left_out: int = 0
     n_logs: int = 0  # logs that were looked at
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """Return one row per run, as `load_runs` would."""
         return run_frame(self.logged)
 
     @cached_property
     def results(self) -> pd.DataFrame:
-        """Return one row per judged answer, as `load_results` would."""
         with without_collection():
             return result_frame(self.logged, text=self.text)
 
     @cached_property
     def scores(self) -> pd.DataFrame:
-        """Return one row per answer and criterion, as `load_scores` would."""
         with without_collection():
             return score_frame(self.logged, text=self.text)
 
 
-def load_history(
-    logs_dir: Path | str | None = None,
-    *,
-    since: str | date | None = None,
-    text: bool = False,
-) -> History:
-    """Load the logs of a folder as three frames: runs, judged answers and scores. The logs are read once for all three.
-
-    Parameters
-    ----------
-    logs_dir, since
-        As in `load_runs`.
-    text
-        Whether to load the texts too, such as question and answer. They are the largest part of a log, and are not
-        cached.
-
-    Returns
-    -------
-    History
-        - runs, results, scores: the three frames, each made on first use
-        - n_left_out: number of logs that are left out, because they cannot be read, because another log of the same
-          run is used, or because `since` is given and they have no start time; `check_logs` says what is wrong with
-          them
-
-    Raises
-    ------
-    ConfigError
-        If there is no such folder, or `since` is not a time.
-
-    Examples
-    --------
-    >>> import socjudge as sj
-    >>> history = sj.history.load_history("logs")
-    >>> history.runs["run_id"].nunique() == len(history.runs)
-    True
-    """
+def load_history(logs_dir: Path | str | None = None, *, since: str | date | None = None, text: bool = False) -> History:
+    """Load the logs of a folder as three frames. The arguments are those of `load_results`."""
     first = None if since is None else _moment(since)
     files = list_logs(logs_dir or constants.LOGS_DIR)
     found = read_logs(files, text=text)

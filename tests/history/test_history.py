@@ -41,7 +41,8 @@ from socjudge import (
 )
 from socjudge.base.conditions import CONDITIONS, conditions_of
 from socjudge.base.verdict import summarise_results
-from socjudge.history import check_logs, load_history, reading
+from socjudge.history import check_logs, reading
+from socjudge.history.frames import load_history
 from socjudge.judge import save_evaluation_results
 from socjudge.records import EvaluationResult, Flags, RunInfo, Usage
 from socjudge.runs import logs as logs_module

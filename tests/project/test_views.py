@@ -18,6 +18,7 @@ import socjudge as sj
 from socjudge.base.pass_rule import rule_of
 from socjudge.base.verdict import run_verdict, summarise_results
 from socjudge.cli.run import report_run
+from socjudge.history.frames import load_history
 from socjudge.panels.views.common import results_html
 from socjudge.panels.views.history import runs_html
 from socjudge.records import EvaluationResult
@@ -80,7 +81,7 @@ def test_every_view_of_a_run_goes_by_its_own_rubric(
         confuse_settings(patch)
         loaded = [sj.load_run(sj.judge.save_evaluation_results(run, folder)) for run in made]
         assert [run.rubric for run in loaded] == [run.rubric for run in made]
-        history = sj.history.load_history(folder)
+        history = load_history(folder)
         expected = [own_verdict(run) for run in made]
         totals = [passed for _, passed in expected]
         assert history.runs["mvp_passed"].tolist() == totals
