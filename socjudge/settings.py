@@ -105,7 +105,7 @@ def open_project(folder: Path | str | None = None) -> Project:
     Raises
     ------
     ConfigError
-        If the folder does not exist, or its socjudge.toml has faults. The message lists every fault with its line.
+        If the folder does not exist, or its socjudge.toml has faults. The message lists every fault.
 
     Examples
     --------

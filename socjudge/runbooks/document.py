@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from ..base.archives import unpack_office
 from ..base.messages import say
+from ..base.sheets import unpack_office
 
 Links = Mapping[str, tuple[str, str]]  # {id: (kind, part or address)}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from socjudge.base import archives
+from socjudge.base import sheets
 from socjudge.errors import ConfigError
 from socjudge.runbooks.reading import decode_runbook
 
@@ -35,8 +35,8 @@ def refused(raw: bytes, suffix: str, reason: str) -> None:
 def test_an_office_file_that_unpacks_without_end_is_refused(
     suffix: str, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archives, "MAX_UNPACKED", 8 * 2**20)
-    monkeypatch.setattr(archives, "MAX_XML", 4 * 2**20)
+    monkeypatch.setattr(sheets, "MAX_UNPACKED", 8 * 2**20)
+    monkeypatch.setattr(sheets, "MAX_XML", 4 * 2**20)
     text = b"<a>" + b" " * 5 * 2**20 + b"</a>"
     name = {"the text": PARTS[suffix], "a picture": "media/image1.png"}.get(part, "x")
     refused(pack({name: text}), suffix, "unpacks to more than 4 MB")
@@ -45,7 +45,7 @@ def test_an_office_file_that_unpacks_without_end_is_refused(
 
 @pytest.mark.slow
 def test_the_size_that_an_archive_states_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "MAX_UNPACKED", 4 * 2**20)
+    monkeypatch.setattr(sheets, "MAX_UNPACKED", 4 * 2**20)
     content = bytes(64 * 2**20)
     raw = pack({"word/document.xml": content})
     little = zlib.crc32(content[:100]).to_bytes(4, "little")
