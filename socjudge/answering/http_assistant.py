@@ -16,7 +16,7 @@ import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 from urllib.parse import parse_qsl, quote, unquote, urljoin, urlsplit
 
 import msgspec
@@ -46,18 +46,9 @@ _LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "ap
 _PAGE = re.compile(r"\s*<(?:!doctype html|html)\b", re.IGNORECASE)
 _FRAMED = re.compile(r"(?:\w{1,2}:[\"{\[].*\n*)+")  # lines of a protocol that is not known here
 _OF_REPLY = ("contexts", "sources", "headings", "model", "input_tokens", "output_tokens", "cost_usd")
-T = TypeVar("T")
 
 
-class Table(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What every table [assistants.NAME] may have."""
-
-    version: str | int | float = ""
-    timeout_s: float | None = None
-    concurrency: Annotated[int, msgspec.Meta(ge=1)] | None = None
-
-
-class _HttpTable(Table, kw_only=True, forbid_unknown_fields=True):
+class _Table(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     url: str
     method: str | None = None
     headers: dict[str, str] = {}
@@ -72,16 +63,9 @@ class _HttpTable(Table, kw_only=True, forbid_unknown_fields=True):
     output_tokens: str | None = None
     cost_usd: str | None = None
     events: list[str] = []  # the kinds of events that the answer is made of
-
-
-def fit_table(table: Mapping[str, Any], kind: type[T], where: str) -> T:
-    """Return a table of socjudge.toml as an object of this class. The ConfigError says what does not fit."""
-    try:
-        return msgspec.convert(table, kind)
-    except msgspec.ValidationError as error:
-        keys = ", ".join(kind.__struct_fields__)  # type: ignore[attr-defined]
-        told = say("{where}: {reason}; its keys may be {keys}", where=where, reason=error, keys=keys)
-        raise ConfigError("\n".join([told, *filter(None, map(instead_of, table))])) from None
+    version: str | int | float = ""
+    timeout_s: float | None = None
+    concurrency: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class HttpAssistant:
@@ -89,7 +73,12 @@ class HttpAssistant:
     ConfigError if the table has faults."""
 
     def __init__(self, table: Mapping[str, Any], *, where: str) -> None:
-        self.table = fit_table(table, _HttpTable, where)
+        try:
+            self.table = msgspec.convert(table, _Table)
+        except msgspec.ValidationError as error:
+            keys = ", ".join(_Table.__struct_fields__)
+            told = say("{where}: {reason}; its keys may be {keys}", where=where, reason=error, keys=keys)
+            raise ConfigError("\n".join([told, *filter(None, map(instead_of, table))])) from None
         version = str(self.table.version)
         self.version = "" if version.startswith("path:") else version
         given = {name: getattr(self.table, name) for name in ("answer", *_OF_REPLY)}

@@ -26,7 +26,7 @@ from ..models.gate import RunGate
 from ..models.pacing import Account, send_with_retries
 from ..records import AssistantAnswer, Completion
 from ..settings import open_project
-from .http_assistant import HttpAssistant, Table, fit_table
+from .http_assistant import HttpAssistant
 from .own_answers import as_answer, from_runnable
 
 _MOST_THREADS = 64  # of a function, if no `concurrency` is given
@@ -82,19 +82,19 @@ class Assistant:
         concurrency: int | None = None,
         timeout_s: float | None = None,
     ) -> None:
-        table = Table()
         if isinstance(ask, str):
-            ask, table, name = _named(ask, name)
+            ask, name = _named(ask), name or ask
         elif isinstance(ask, Mapping):
-            ask, table = _of_table(ask, name or "assistant")
-        self.concurrency = table.concurrency if concurrency is None else concurrency
-        if self.concurrency is not None and (type(self.concurrency) is not int or self.concurrency < 1):
-            raise ConfigError("{name} is {count}, expected 1 or more", name="concurrency", count=self.concurrency)
-        self._timeout_s = timeout_s or table.timeout_s
+            ask = HttpAssistant(ask, where=f"[assistants.{name or 'assistant'}]")
         self._target: Any = ask
         self._http = ask if isinstance(ask, HttpAssistant) else None
         self._is_runnable = hasattr(ask, "ainvoke") and hasattr(ask, "invoke")
-        self.name, self.service, own_version = name or "assistant", "", str(table.version)
+        table = self._http.table if self._http else None
+        self.concurrency = table.concurrency if table and concurrency is None else concurrency
+        if self.concurrency is not None and (type(self.concurrency) is not int or self.concurrency < 1):
+            raise ConfigError("{name} is {count}, expected 1 or more", name="concurrency", count=self.concurrency)
+        self._timeout_s = timeout_s or (table and table.timeout_s)
+        self.name, self.service, own_version = name or "assistant", "", ""
         if self._http is not None:
             self.service, own_version = self._http.service, self._http.version
             known: dict[str, Any] | None = self._http.decides
@@ -231,34 +231,18 @@ class Assistant:
             raise NoAnswer("calling the assistant failed ({said})", said=said) from None
 
 
-def _named(ask: str, name: str) -> tuple[Any, Table, str]:
+def _named(ask: str) -> Any:
     path, _, function = ask.rpartition(":")
     tables = open_project().assistants
     if ask in tables:
-        return *_of_table(tables[ask], ask), name or ask
+        return HttpAssistant(tables[ask], where=f"[assistants.{ask}]")
     if path.endswith(".py") and function.isidentifier():
-        return _load(path, function), Table(), name or ask
+        return _load(path, function)
     raise ConfigError(
         "{name} is neither a file nor a table [assistants.…] of socjudge.toml; its tables are {known}",
         name=one_line(ask),
         known=listed(tables) if tables else say("none"),
     )
-
-
-class _PythonTable(Table, kw_only=True, forbid_unknown_fields=True):
-    python: str  # "mybot.py:function"
-
-
-def _of_table(table: Mapping[str, Any], name: str) -> tuple[Any, Table]:
-    where = f"[assistants.{name}]"
-    if ("python" in table) == ("url" in table):
-        raise ConfigError("{where}: it needs either url or python", where=where)
-    if "url" in table:
-        assistant = HttpAssistant(table, where=where)
-        return assistant, assistant.table
-    found = fit_table(table, _PythonTable, where)
-    path, _, function = found.python.rpartition(":")
-    return _load(str(constants.PROJECT_DIR / path), function), found
 
 
 def _load(path: str, function: str) -> Any:

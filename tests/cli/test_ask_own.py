@@ -99,8 +99,7 @@ def test_a_file_of_answers_is_judged(project: Path, bot: Bot) -> None:
     assert not bot.asked
 
 
-@pytest.mark.parametrize("setting", ['[defaults]\nanswers = "given.csv"', '[defaults]\nanswers = "my.py:ask"', (
-    '[defaults]\nanswers = "mine"\n[assistants.mine]\npython = "my.py:ask"')])  # fmt: skip
+@pytest.mark.parametrize("setting", ['[defaults]\nanswers = "given.csv"', '[defaults]\nanswers = "my.py:ask"'])
 def test_a_file_in_the_settings_is_the_projects_wherever_the_command_is_started(
     project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:

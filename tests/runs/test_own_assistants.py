@@ -228,10 +228,8 @@ body = { q = "{question}", index = "${BOT_INDEX}" }
 answer = "reply.text"
 contexts = "sources[*].body"
 version = "1"
-[assistants.code]
-python = "mybot.py:ask"
-version = "1"
 """
+HOW = '{"ask": "mybot.py:ask", "name": "code", "version": "1"}'
 VARIABLES = {
     "BOT_ROOM": "soc",
     "BOT_INDEX": "runbooks-1",
@@ -260,8 +258,8 @@ CHANGES = [
     ("code", "return q", "q = q.strip()\n    return q", "code"),
     ("code", "style='short'", "style='long'", "code"),
     ("code", "mybot.py:ask", "mybot.py:other", "function"),
-    ("code", 'mybot.py:ask"\nversion = "1"', 'mybot.py:ask"\nversion = "2"', "version of the assistant"),
-    ("code", "[assistants.code]", "[assistants.bot]", "assistant is code there and bot here"),
+    ("code", '"version": "1"', '"version": "2"', "version of the assistant"),
+    ("code", '"name": "code"', '"name": "bot"', "assistant is code there and bot here"),
 ]
 
 
@@ -269,6 +267,7 @@ CHANGES = [
 def own_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "mybot.py").write_text(CODE + CODE.replace("ask", "other"), encoding="utf-8")
     (tmp_path / "socjudge.toml").write_text(TOML, encoding="utf-8")
+    (tmp_path / "how.json").write_text(HOW, encoding="utf-8")
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     before = settings.open_project().folder
@@ -286,8 +285,10 @@ def _interrupted(name: str, logs: Path) -> Path:
 
 
 def assign(name: str) -> Any:
+    how = json.loads((constants.PROJECT_DIR / "how.json").read_text("utf-8"))
+    own = sj.Assistant(**how) if name == "code" else name
     return plan_answers(
-        QUESTIONS, index=None, answers=open_answers(name, QUESTIONS), assistant_model="auto", judge_model="judge-1", judge_prompt=None,
+        QUESTIONS, index=None, answers=open_answers(own, QUESTIONS), assistant_model="auto", judge_model="judge-1", judge_prompt=None,
         assistant_prompt=None, rubric=sj.Rubric(), answer_repeats=1, judge_repeats=1, k=5,
     )  # fmt: skip
 
@@ -301,11 +302,10 @@ def test_whatever_changes_its_answers_takes_up_no_old_journal_and_is_named(
     journal = _interrupted(bot, logs)
     if before in VARIABLES:
         monkeypatch.setenv(before, after)
-    for file in () if before in VARIABLES else (own_project / "socjudge.toml", own_project / "mybot.py"):
+    for file in () if before in VARIABLES else map(own_project.joinpath, ("socjudge.toml", "mybot.py", "how.json")):
         text = file.read_text(encoding="utf-8")
         file.write_text(text.replace(before, after), encoding="utf-8")
         os.utime(file, ns=(1, 1))  # an editor's save within the clock's tick
-    bot = "bot" if after == "[assistants.bot]" else bot
     assert find_journal(logs, assign(bot).identity) is None
     said = "; ".join(assign(bot).identity.differences(Identity.of(UnfinishedRun(journal).run)))
     assert named in said
