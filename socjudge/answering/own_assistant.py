@@ -82,13 +82,14 @@ class Assistant:
         concurrency: int | None = None,
         timeout_s: float | None = None,
     ) -> None:
+        target: Any = ask
         if isinstance(ask, str):
-            ask, name = _named(ask), name or ask
+            target, name = _named(ask), name or ask
         elif isinstance(ask, Mapping):
-            ask = HttpAssistant(ask, where=f"[assistants.{name or 'assistant'}]")
-        self._target: Any = ask
-        self._http = ask if isinstance(ask, HttpAssistant) else None
-        self._is_runnable = hasattr(ask, "ainvoke") and hasattr(ask, "invoke")
+            target = HttpAssistant(ask, where=f"[assistants.{name or 'assistant'}]")
+        self._target = target
+        self._http = target if isinstance(target, HttpAssistant) else None
+        self._is_runnable = hasattr(target, "ainvoke") and hasattr(target, "invoke")
         table = self._http.table if self._http else None
         self.concurrency = table.concurrency if table and concurrency is None else concurrency
         if self.concurrency is not None and (type(self.concurrency) is not int or self.concurrency < 1):
@@ -98,12 +99,12 @@ class Assistant:
         if self._http is not None:
             self.service, own_version = self._http.service, self._http.version
             known: dict[str, Any] | None = self._http.decides
-        elif callable(ask) or self._is_runnable:
+        elif callable(target) or self._is_runnable:
             if not self._is_runnable:
-                _check_parameters(ask)
-            own_name = getattr(ask, "__name__", "") or type(ask).__name__
+                _check_parameters(target)
+            own_name = getattr(target, "__name__", "") or type(target).__name__
             self.name = name or own_name.replace("<lambda>", "function")
-            known = _identity(ask)
+            known = _identity(target)
         else:
             raise ConfigError(
                 "{found} cannot be asked; give a function, a Runnable of LangChain, the name of a table in "
@@ -116,7 +117,7 @@ class Assistant:
         self.fingerprint = _hashes(known or {}) if self.is_known else f"{UNTOLD}{secrets.token_hex(8)}"
         self._account = Account(self.concurrency or 1)
         # A call that runs on in its thread after its time-out keeps its place.
-        is_async = self._http is not None or self._is_runnable or inspect.iscoroutinefunction(ask)
+        is_async = self._http is not None or self._is_runnable or inspect.iscoroutinefunction(target)
         self._most = self.concurrency or (sys.maxsize if is_async else _MOST_THREADS)
         self._places = asyncio.Semaphore(self._most)
         self._n_overdue = 0

@@ -237,6 +237,16 @@ def test_no_more_than_max_concurrency_calls_are_in_flight(
     assert service.max_at_once == 3
 
 
+def test_a_mistyped_judge_costs_one_answer(
+    service: Service, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
+) -> None:
+    unknown = error(404, "The model 'gpt-4o-minni' does not exist", code="model_not_found")
+    service.default = lambda request: unknown if is_judge_call(request) else Reply(ANSWER)
+    with pytest.raises(ConfigError, match="'gpt-4o-minni' does not exist"):
+        run_suite(questions, tmp_path, index=index)
+    assert len(service.requests) == 2
+
+
 @pytest.mark.parametrize(
     "fault",
     [error(401, f"Incorrect API key provided: {KEY}"), error(404, "model does not exist", code="model_not_found")],
