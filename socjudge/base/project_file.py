@@ -41,18 +41,16 @@ class Setting(NamedTuple):
         return tuple(value) if isinstance(value, list) else value
 
 
+def _number(least: float, most: float, kind: type = float) -> Any:
+    return Annotated[kind, Meta(ge=least, le=most)]
+
+
 # The settings of each table, in the order in which they are shown.
 SETTINGS: dict[str, dict[str, Setting]] = {
     "rubric": {
         "criteria": Setting("the criteria, all of them", Names, "JUDGE_EVALUATION_CRITERIA"),
-        "pass_threshold": Setting(
-            "the pass line, 0 to 100 points", Annotated[float, Meta(ge=0, le=100)], "JUDGE_PASS_THRESHOLD"
-        ),
-        "pass_rate": Setting(
-            "the share of the questions that must pass, 0 to 1: 0.7 for 70 %",
-            Annotated[float, Meta(ge=0, le=1)],
-            "JUDGE_PASS_RATE",
-        ),
+        "pass_threshold": Setting("the pass line, 0 to 100 points", _number(0, 100), "JUDGE_PASS_THRESHOLD"),
+        "pass_rate": Setting("the share of the questions that must pass, 0 to 1", _number(0, 1), "JUDGE_PASS_RATE"),
         "judge_prompt": Setting(
             "the judge prompt, such as one of your own in eval/prompts/; left out, the one that fits the criteria",
             Text,
@@ -90,19 +88,15 @@ SETTINGS: dict[str, dict[str, Setting]] = {
             example="bot",
         ),
         "k": Setting(
-            "how many passages of the runbooks an answer is made from, 1 to 1000",
-            Annotated[int, Meta(ge=1, le=1000)],
-            usual=10,
+            "how many passages of the runbooks an answer is made from, 1 to 1000", _number(1, 1000, int), usual=10
         ),
         "max_cost_usd": Setting(
-            "the most that a run may cost, in US dollars; inf is no cap", Annotated[float, Meta(ge=0)], usual=math.inf
+            "the most that a run may cost, in US dollars; inf is no cap", _number(0, math.inf), usual=math.inf
         ),
         "language": Setting(
             'the language of messages, "ja" or "en"; the variable SOCJUDGE_LANG goes first', Language, example="ja"
         ),
-        "jpy_per_usd": Setting(
-            "how many yen a dollar is, for prices in yen", Annotated[float, Meta(gt=0, le=1e9)], "JPY_PER_USD"
-        ),
+        "jpy_per_usd": Setting("how many yen a dollar is, for prices in yen", _number(0.01, 10_000), "JPY_PER_USD"),
     },
     "report": {
         "title": Setting("the title of reports, such as the name of the assistant", Text, usual=""),

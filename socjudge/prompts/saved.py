@@ -23,7 +23,6 @@ from .templates import (
     default_prompt_id,
     is_prompt_id,
     load_prompt,
-    pretended_name,
 )
 
 
@@ -128,11 +127,6 @@ def foreign_prompt_note(info: RunInfo) -> str:
     prompt = judge_prompt_of(info)
     if prompt is None or prompt.id == OF_RUBRIC or find_prompt(prompt.sha256, "judge"):
         return ""
-    if name := pretended_name(prompt.id):
-        return say(
-            "The log calls its judge prompt {name}, and its text is not that of {name}: read it before you trust the scores",
-            name=name,
-        )
     return say(
         "The judge prompt '{id}' is in the log alone, and not among the prompts here. Read it before you trust the scores",
         id=prompt.id,

@@ -147,7 +147,7 @@ FAULTS = {
     "[defaults]\nk = true": ["k = True"],
     "[defaults]\nmax_cost_usd = -1": ["-1", ">= 0"],
     "[defaults]\nlanguage = 'fr'": ["'fr'", '"ja"'],
-    "[defaults]\njpy_per_usd = 0": ["jpy_per_usd", "> 0"],
+    "[defaults]\njpy_per_usd = 0": ["jpy_per_usd", ">= 0.01"],
     "[defaults]\njudge_model = gpt-4o": ["line 2", "double quotes"],
     "[prices.'my-7b']\ninput = 1": ["my-7b", "output"],
     "[prices.'my-7b']\ninput = 1\noutput = 2\ninptu = 3": ["my-7b", "inptu"],
