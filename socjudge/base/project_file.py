@@ -91,7 +91,7 @@ SETTINGS: dict[str, dict[str, Setting]] = {
             "how many passages of the runbooks an answer is made from, 1 to 1000", _number(1, 1000, int), usual=10
         ),
         "max_cost_usd": Setting(
-            "the most that a run may cost, in US dollars; inf is no cap", _number(0, math.inf), usual=math.inf
+            "the most that a run may cost, in US dollars; inf is no cap", Annotated[float, Meta(ge=0)], usual=math.inf
         ),
         "language": Setting(
             'the language of messages, "ja" or "en"; the variable SOCJUDGE_LANG goes first', Language, example="ja"

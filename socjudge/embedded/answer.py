@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import groupby
 
-from ..base.quoting import read_statements
+from ..base.texts import read_statements
 from ..flags.dangers import AGAINST_RUNBOOKS, Danger
 from ..records import Flags, Passage
 from ..runbooks.asking import asks_leave, wants_leave

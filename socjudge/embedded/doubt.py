@@ -19,8 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..base.quoting import find_severities
-from ..base.texts import bigrams, containment, fold
+from ..base.texts import bigrams, containment, find_severities, fold
 from ..flags.text_model import Numbers, load_weights, read_letters, sigmoid, weigh
 from ..runbooks.bm25 import content_words
 from .contradictions import disguises_destruction, skips_approval, stance_of

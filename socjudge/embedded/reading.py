@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.quoting import read_statements
-from ..base.texts import Unit, bigrams, containment, fold, jaccard, split_units
+from ..base.texts import Unit, bigrams, containment, fold, jaccard, read_statements, split_units
 from ..flags.dangers import Danger, recommends_danger
 from ..records import AssistantAnswer, EvalQuestion
 from ..runbooks.bm25 import content_words

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..base.quoting import read_statements
+from ..base.texts import read_statements
 from ..errors import ConfigError
 from ..records import Passage
 from ..runbooks.bm25 import tokenise

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import constants
-from ..base.quoting import find_severities
-from ..base.texts import normalise_text
+from ..base.texts import find_severities, normalise_text
 from ..records import Passage
 from .asking import asks_leave, find_asking, is_of_stage, split_clauses, wants_leave
 from .points import Point, asks_command, details_asked, find_points, rank_statements

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from math import log
 from typing import Literal, NamedTuple
 
-from ..base.quoting import read_statements
+from ..base.texts import read_statements
 from ..records import Passage
 from .bm25 import content_words
 from .reading import split_sentences
