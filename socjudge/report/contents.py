@@ -119,30 +119,20 @@ def compared(before: EvaluationRun, run: EvaluationRun) -> dict[str, Any]:
     return {"before": before, "lines": effect.lines, "table": table, "is_tested": True}
 
 
-def trend_of(scores: pd.DataFrame, most: int) -> dict[str, Any] | None:
-    """Return the latest runs of a history as a table and charts. Return None if there are not two, or no score."""
-    runs = scores.drop_duplicates("run_id").tail(most)
-    scores = scores[scores["run_id"].isin(runs["run_id"])]
-    if len(runs) < 2 or scores["score"].isna().all():
-        return None
-    means = summarise_scores(scores, by="run_id").set_index("run_id").loc[runs["run_id"]]
-    head, ranges = _ranges(means)
-    heads = (say("Started"), "Judge", say("Prompt"), say("Questions"), say("Mean"), head, say("Log"))
-    rows = [
-        (
-            shown_time(run["started_at"]), run["judge_model_resolved"] or say("unknown"), run["prompt_id"], str(n),
-            points(mean), interval, run["log"],
-        )
-        for run, n, mean, interval in zip(runs.to_dict("records"), means["n"], means["mean"], ranges, strict=True)
-    ]  # fmt: skip
-    words = "{count} runs over time; overall mean {last} in the latest (see the table)"
-    alt = say(words, count=len(rows), last=points(means["mean"].iloc[-1]))
+def trend_of(scores: pd.DataFrame, most: int) -> list[dict[str, str]]:
+    """Return the charts of the latest runs of a history. There is none for a single run, or if nothing was scored."""
     dated = scores.dropna(subset=["started_at"])
-    plots = [plot_criterion_trend, plot_question_strip] if dated["run_id"].nunique() > 1 else []
-    if plots and dated["question_id"].nunique() > MOST_ROWS:
-        plots.remove(plot_question_strip)
-    charts = [_chart(plot, dated, alt) for plot in plots]
-    return {"table": Table(heads, rows), "charts": charts}
+    latest = dated["run_id"].drop_duplicates().tail(most)
+    dated = dated[dated["run_id"].isin(latest)]
+    if len(latest) < 2 or dated["score"].isna().all():
+        return []
+    means = summarise_scores(dated, by="run_id").set_index("run_id").loc[latest, "mean"]
+    words = "{count} runs over time; overall means, the oldest first: {means}"
+    alt = say(words, count=len(latest), means=", ".join(map(points, means)))
+    plots = [plot_criterion_trend]
+    if dated["question_id"].nunique() <= MOST_ROWS:
+        plots.append(plot_question_strip)
+    return [_chart(plot, dated, alt) for plot in plots]
 
 
 # -- charts

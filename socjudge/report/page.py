@@ -155,7 +155,7 @@ def _contents(run: EvaluationRun, history: pd.DataFrame | None, baseline: Evalua
         # The name contains a hash. The page shows it among the facts of the run.
         "certificate_line": line.replace(certificate.name, say("there is one"), 1) if certificate else line,
         "charts": run_charts(frames.scores, by_criterion),
-        "trend": None if history is None else trend_of(history, TREND_RUNS),
+        "trend": [] if history is None else trend_of(history, TREND_RUNS),
         "comparison": None if baseline is None else compared(baseline, run),
         "glossary": glossary(), "boxes": BOXES, "lines": LINES,
     }  # fmt: skip

@@ -115,13 +115,15 @@ def fit(data: Any, kind: type[T], where: str) -> T:
         raise ConfigError(f"{where}: {error}") from None
 
 
-def _without_nulls(value: Any, inside: str = "") -> Any:
-    if isinstance(value, list):
-        return [_without_nulls(each) for each in value]
-    if not isinstance(value, dict) or inside == "scores":
+def _without_nulls(value: Any, inside: str = "", depth: int = 8) -> Any:
+    if isinstance(value, list) and depth:
+        return [_without_nulls(each, depth=depth - 1) for each in value]
+    if not isinstance(value, dict) or inside == "scores" or not depth:  # no place of a log is deeper
         return value
     return {
-        name: math.nan if each is None and (name in _NOT_FINITE or inside == "summary") else _without_nulls(each, name)
+        name: math.nan
+        if each is None and (name in _NOT_FINITE or inside == "summary")
+        else _without_nulls(each, name, depth - 1)
         for name, each in value.items()
         if each is not None or name not in _ABSENT
     }

@@ -183,6 +183,13 @@ def test_null_for_what_may_be_absent_is_the_same_as_absent(tmp_path: Path, place
     assert loaded == load(tmp_path, without)
 
 
+def test_null_in_a_log_that_is_nested_deeply_is_read_or_refused(tmp_path: Path) -> None:
+    log = log_with("assistant.passages", None)
+    text = json.dumps(log, ensure_ascii=False)
+    content = f'{text[:-1]}, "x": {"[" * 900}null{"]" * 900}}}'.encode()
+    assert load(tmp_path, content).results[0].answer.passages == ()
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
 def test_a_byte_order_mark_is_accepted(tmp_path: Path, encoding: str) -> None:
     run = one_run()
