@@ -46,7 +46,7 @@ def plot_criterion_trend(scores: pd.DataFrame) -> Axes:
     a mean below it. Whiskers are 95 % intervals over questions; runs with fewer than ten questions have none. A run is
     grey if it cannot be compared with the latest one, because judge, judge prompt, criteria or dataset differ. A dotted
     line with a number shows that something changed before a run. The text below the charts explains the numbers. Times
-    are in this machine's time zone. The name of a criterion below the pass line in the latest run is red.
+    are in this machine's time zone. The name of a criterion below the pass line in the latest run is orange.
 
     Parameters
     ----------
