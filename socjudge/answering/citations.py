@@ -31,7 +31,8 @@ _CITING = re.compile(
 )
 # A list of the answer's own, of sources or of steps: its head, or a number that begins a line of text.
 _LIST = re.compile(
-    r"^(?:[#*\s]*(?:出典|参照|参考(?:文献|資料|文書)?|引用元?|脚注|references?|sources?|citations?)[*\s]*[:：]?[*\s]*$"
+    r"^(?:[#* \t]*+(?:出典|参照|参考(?:文献|資料|文書)?|引用元?|脚注|references?|sources?|citations?)"
+    r"[* \t]*+[:：]?[* \t]*+$"
     r"|[ \t]*(?:[-*・>][ \t]*)?[\[［【]\^?(?:doc)?\d{1,3}[\]］】][:：]?[ \t]*[^\s\[［【。、,.:：])",
     re.IGNORECASE | re.MULTILINE,
 )
