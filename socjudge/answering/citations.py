@@ -24,8 +24,8 @@ _CITING = re.compile(
     r"(?=[`\[［【(（])(?:"  # all citations begin with one of these; checking this first is twice as fast
     r"(?P<code>```.*?(?:```|\Z)|`[^`\n]+`)"
     r"|(?P<link>\[[^\]\[\n]*\]\([^()\s]+\))"
-    rf"|(?P<marks>[\[［]\^?(?P<many>{_MANY})[\]］]|【(?P<lens>{_MANY})(?:†(?P<tail>[^】\n]*))?】)"
-    r"|【\d+:\d+†(?P<file>[^】\n]+)】"
+    rf"|(?P<marks>[\[［]\^?(?P<many>{_MANY})[\]］]|【(?P<lens>{_MANY})(?:†(?P<tail>[^】\n]{{0,300}}))?】)"
+    r"|【\d+:\d+†(?P<file>[^】\n]{1,300})】"
     rf"|(?P<ours>{re.sub('[?]P<[a-z]+>', '?:', CITATION.pattern)}))",
     re.IGNORECASE | re.DOTALL,
 )
