@@ -26,7 +26,7 @@ from .log_json import info_of, result_of, settle
 from .log_shape import Row, fit
 
 SUFFIX = ".partial.jsonl"
-FORMAT = 2  # of the journals that this version writes and resumes; those of 0.1 to 0.3 have 1
+FORMAT = 3  # of the journals that this version writes and resumes; earlier ones are named
 MOST_DIFFERENCES = 3  # a run that differs in more is another one, and nobody expects it to be resumed
 Kept = AssistantAnswer | Completion | EvaluationResult  # what a journal keeps
 Place = tuple[int, int]  # of a judgement: the numbers of its answer and of its repeat, from 0

@@ -162,7 +162,7 @@ def test_one_problem_of_many_questions_is_one_row_with_their_ids_and_the_judge_i
 
 def test_two_logs_of_one_run_and_an_unfinished_run_are_seen(log: Path) -> None:
     shutil.copy(log, log.with_name("judge_eval_20990101_000000.json"))
-    header = {"journal": 2, "run": json.loads(log.read_text("utf-8"))["run"], "key": {}, "total": 10}
+    header = {"journal": 3, "run": json.loads(log.read_text("utf-8"))["run"], "key": {}, "total": 10}
     log.with_name("judge_eval_20990102_000000.partial.jsonl").write_text(json.dumps(header) + "\n")
     problems = check_logs(log.parent)
     assert problems[["level", "file", "problem"]].to_numpy().tolist() == [

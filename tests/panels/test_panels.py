@@ -446,7 +446,7 @@ def test_a_model_without_a_key_is_said_in_the_panel(panel: RunPanel) -> None:
 
 
 def test_a_damaged_journal_is_said_in_the_panel(index: RunbookIndex, tmp_path: Path) -> None:
-    (tmp_path / "judge_eval_20260101_000000.partial.jsonl").write_text('{"journal": 2}\ngarbage\n')
+    (tmp_path / "judge_eval_20260101_000000.partial.jsonl").write_text('{"journal": 3}\ngarbage\n')
     panel = RunPanel(index_dir=index.index_dir, logs_dir=tmp_path)
     assert "1行目が壊れています" in panel.status.value
 
