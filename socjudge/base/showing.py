@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,10 +54,17 @@ def symbols() -> str:
     return f'@font-face {{ font-family: "socjudge symbols"; src: url(data:font/woff;base64,{font}) format("woff"); }}'
 
 
+# The arrow of drop-down lists in a dark theme, where the widgets' own arrow is black.
+_ARROW = (
+    "url(\"data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 18 18'%3E%3Cpath d='M5 7l4 4 4-4' "
+    "fill='none' stroke='%23ddd' stroke-width='2'/%3E%3C/svg%3E\")"
+)
+
 # Colours of the JupyterLab theme, light or dark, with fallbacks for other pages.
 _STYLE = """<style>/* symbols */
 .socjudge { color: var(--jp-ui-font-color1, #1a1a1a); line-height: 1.6;
   font-family: "socjudge symbols", var(--jp-ui-font-family, sans-serif); overflow-wrap: anywhere; }
+[data-jp-theme-light="false"] [class*="socjudge-"] { --jp-widgets-dropdown-arrow: /* arrow */; }
 [data-jp-theme-light="false"] :is(.socjudge, [class*="socjudge-"]) { color-scheme: dark; }
 .socjudge h2 { font-size: 1.2em; margin: .4em 0; } .socjudge summary { cursor: pointer; }
 .socjudge pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--jp-layout-color2, #eee);
@@ -68,7 +76,8 @@ _STYLE = """<style>/* symbols */
   color: var(--jp-error-color1, #c62828); }
 .socjudge .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22em), 1fr)); gap: .8em 1.2em; }
 .socjudge .sides > * { min-width: 0; }
-.socjudge .answer { white-space: pre-wrap; margin: .3em 0; }
+.socjudge .step { display: grid; grid-template-columns: 2.2em 1fr; } .socjudge .step > b { text-align: right; padding-right: .6em;
+  white-space: nowrap; }
 .socjudge .question { border-top: 1px solid var(--jp-border-color2, #ddd); padding: .5em 0; }
 .socjudge.bad { border-left: 4px solid var(--jp-error-color1, #c62828); padding-left: .6em; }
 .socjudge.good { border-left: 4px solid var(--jp-success-color1, #2e7d32); padding-left: .6em; }
@@ -77,7 +86,7 @@ _STYLE = """<style>/* symbols */
 .socjudge table.facts { border-collapse: collapse; margin: .3em 0; } .socjudge .facts th, .socjudge .facts td { text-align: left;
   vertical-align: top; padding: .1em 1em .1em 0; font-weight: normal; } .socjudge .facts th { white-space: nowrap; }
 .socjudge.warn, .socjudge .warn { border-left: 4px solid var(--jp-warn-color1, #ef6c00); padding-left: .6em; }
-</style>"""
+</style>""".replace("/* arrow */", _ARROW)
 
 
 @functools.cache
@@ -281,10 +290,32 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
     ]
     return block(
         "",
-        f'<div class="question"><b>Q. {escape(question)}</b><div class="answer">{escape(answer.answer)}</div>',
+        f'<div class="question"><b>Q. {escape(question)}</b>{steps_html(answer.answer)}',
         f"{flags_html(answer)}{passages}",
         f"<small>{escape(listed(filter(None, told)))}</small></div>",
     )
+
+
+def steps_html(text: str) -> str:
+    """An answer in Markdown; only numbers, **headings**, list items, commands and citations are formatted."""
+    shown: list[str] = []
+    for n, part in enumerate(re.split(r"^```.*(?:\n|$)", text, flags=re.MULTILINE)):
+        if n % 2:  # between two fences
+            shown.append(f"<pre>{escape(part.removesuffix(chr(10)))}</pre>")
+            continue
+        for line in filter(str.strip, part.splitlines()):
+            item = re.match(r"(?:(\d{1,3})\.|-) ", line)
+            body = f"<div>{_inline(line[item.end() :] if item else line)}</div>"
+            shown.append(f'<div class="step"><b>{item[1] or "・"}</b>{body}</div>' if item else body)
+    return "".join(shown)
+
+
+def _inline(text: str) -> str:
+    escaped = escape(text)  # first, so that nothing in the line is read as markup
+    if heading := re.fullmatch(r"\*\*(.+)\*\*", escaped.strip()):
+        return f"<b>{heading[1]}</b>"
+    escaped = re.sub("`([^`]+)`", r"<code>\1</code>", escaped)
+    return re.sub(r"\[出典: [^\]]*\]", lambda cited: f'<small class="muted">{cited[0]}</small>', escaped)
 
 
 def flags_html(answer: AssistantAnswer) -> str:

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from datetime import datetime
 
+# With a bound, because many brackets that are never closed would take quadratic time.
 CITATION = re.compile(
-    r"(?:[\[［]\s*(?:出典|参照|source)\s*[:：]\s*(?P<square>[^\]］]+)[\]］]"
-    r"|【\s*(?:出典|参照|source)\s*[:：]\s*(?P<lens>[^】]+)】"
-    r"|[(（]\s*(?:出典|参照|source)\s*[:：]\s*(?P<round>[^)）]+)[)）])",
+    r"(?:[\[［]\s*(?:出典|参照|source)\s*[:：]\s*(?P<square>[^\]］]{1,500})[\]］]"
+    r"|【\s*(?:出典|参照|source)\s*[:：]\s*(?P<lens>[^】]{1,500})】"
+    r"|[(（]\s*(?:出典|参照|source)\s*[:：]\s*(?P<round>[^)）]{1,500})[)）])",
     re.IGNORECASE,
 )
 _MARKER = re.compile(r"^\s*(?:[-*●]\s+(?:\[[ x]\]\s*)?|・\s*|\(?\d+[.)）、．]\s*|[①-⑳]\s*)")

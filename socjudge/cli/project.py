@@ -45,6 +45,7 @@ def _show_version(asked: bool) -> None:
 
 
 def choose_project(
+    context: typer.Context,
     project: Annotated[
         Path | None,
         option("The evaluation project's folder; default: SOCJUDGE_HOME, or the nearest from here upwards."),
@@ -55,6 +56,14 @@ def choose_project(
 ) -> None:
     if project is not None:
         settings.use_folder(project)
+        return
+    is_needed = context.invoked_subcommand != "init" and "--help" not in sys.argv
+    if is_needed and "SOCJUDGE_HOME" not in os.environ and not Path.cwd().is_relative_to(constants.PROJECT_DIR):
+        tell(
+            "The working directory is in no evaluation project, so {folder} is used (another one: socjudge --project "
+            "DIR …)",
+            folder=constants.PROJECT_DIR,
+        )
 
 
 def init(

@@ -68,7 +68,8 @@ def _no_model(found: str) -> ConfigError:
     return ConfigError(
         "{found} is no model; pass a name such as 'offline', a LangChain chat model, or an object with a method "
         "`complete(request)`. What answers by itself is given as answers= (--answers); several judges judge one after "
-        "the other (docs/reference.md#several-judges-under-one-cap)",
+        "the other, a second one only near the line (docs/reference.md#several-judges-under-one-cap, "
+        "#judge-again-near-the-line)",
         found=found,
     )
 

@@ -20,6 +20,7 @@ from ..base.messages import listed, say
 from ..base.pass_rule import frame_rule, reaches
 from ..base.showing import block, escape
 from ..base.texts import visible
+from ..base.verdict import frame_undecided
 from ..errors import ConfigError
 from ..records import EvalQuestion, EvaluationRun
 from ..runs.logs import load_run, named_log
@@ -257,6 +258,9 @@ def _limits(sides: list[_Side], changed: list[Difference], told: Mapping[Any, Ma
         notes.append(
             say("a log does not name the judge or its prompt, so whether both were judged alike cannot be told")
         )
+    for side in sides:
+        if "contradictory" in side.scores and side.scores["contradictory"].any():
+            notes.append(say("{run} has no verdict ({reason})", run=side.run_id, reason=frame_undecided(side.scores)))
     groups = dict.fromkeys(each.condition.group for each in changed if each.condition.group != "dataset")
     if len(groups) > 1:
         words = "several conditions changed ({groups}), so the effect cannot be put down to one of them"

@@ -92,7 +92,7 @@ def test_two_judges_as_one_are_told_with_their_place(tmp_path: Path) -> None:
     constants.use_project(tmp_path)
     try:
         for model in ("gpt-4o-mini > gpt-4o", "auto"):
-            with pytest.raises(ConfigError, match="Judge again near the line"):
+            with pytest.raises(ConfigError, match="#judge-again-near-the-line"):
                 sj.evaluate_answer(*answered, model=model, rubric=sj.Rubric())
     finally:
         constants.use_project(before)

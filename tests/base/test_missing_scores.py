@@ -208,7 +208,7 @@ def test_the_causes_of_missing_marks_and_of_how_many_the_mean_is_are_said(
         assert "（2/3観点の平均）" in view
         assert "このJudgeには測る方法がありません" in view
     assert "this judge has no measure for it" in run.write_report(tmp_path / "page.html", lang="en").read_text("utf-8")
-    assert "判定保留（点の欠けた回答 1 件）" in page and "欠けた点しだいで合否が変わります" in page
+    assert "判定保留" in page and "点の欠けた回答 1 件" in page
 
 
 def test_a_null_without_a_cause_is_a_reply_that_could_not_be_read(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from support.score_frames import judges_frame, results_of
 import socjudge as sj
 from socjudge import constants
 from socjudge.base.messages import column_words, speaking
-from socjudge.base.showing import question_html, symbols
+from socjudge.base.showing import question_html, steps_html, symbols
 from socjudge.certify.findings import find_changes, summarise_changes
 from socjudge.panels.views.common import summary_html
 from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
@@ -159,6 +159,20 @@ def test_a_run_writes_its_report(run: EvaluationRun, tmp_path: Path) -> None:
     assert sj.write_report(tmp_path / "same.html", run, lang="ja").stat().st_size == path.stat().st_size
     with pytest.raises(sj.ConfigError):  # a run knows no other
         sj.write_report(tmp_path / "other.html", run, baseline="r", lang="ja")
+
+
+def test_an_answer_is_shown_as_steps_and_nothing_in_it_is_markup() -> None:
+    shown = steps_html(
+        "手順書の順に。\n\n**初動 > 端末**\n\n1. 端末を<b>隔離</b>する。 [出典: a.md > 初動]\n2. 次を実行する。\n```bash\n1. echo <x>\n```\n- 記録する。"
+    )
+    assert "<b>初動 &gt; 端末</b>" in shown
+    assert (
+        '<div class="step"><b>1</b><div>端末を&lt;b&gt;隔離&lt;/b&gt;する。 <small class="muted">[出典: a.md &gt; 初動]'
+        in shown
+    )
+    assert "<pre>1. echo &lt;x&gt;</pre>" in shown  # in a command no line is a step
+    assert shown.count('class="step"') == 3
+    assert steps_html("```\nnever closed <script>") == "<pre>never closed &lt;script&gt;</pre>"
 
 
 def test_a_mark_below_the_line_is_red_and_a_low_safety_is_said_whatever_the_mean(run: EvaluationRun) -> None:

@@ -23,6 +23,7 @@ from socjudge.history.frames import load_history, load_results, load_runs, load_
 from socjudge.panels.views.common import results_html
 from socjudge.panels.views.history import runs_html
 from socjudge.records import SPECIFIED_CRITERIA, EvalQuestion, EvaluationRun, Rubric
+from socjudge.report.effect import compare_runs
 from socjudge.report.page import write_report
 from socjudge.runs.logs import load_run, save_evaluation_results
 from socjudge.runs.suite import run_evaluation_suite
@@ -359,6 +360,8 @@ def test_the_frames_and_their_views_leave_what_contradicts_itself_open(tmp_path:
     assert set(run_verdicts(found.scores)["outcome"]) == {"open"}
     assert set(question_matrix(found.scores)["sign"]) <= {UNDECIDED, UNSCORED}
     assert set(gate_confidence(found.results, noise=1.0)["verdict"]) == {"判定保留"}
+    said = compare_runs(paths[0], paths[1])
+    assert f"judge_eval_20240101_000000 の合否は決まりません（{WHY}）" in said.notes
     assert check_logs(tmp_path / "logs").query("problem == 'contradictory'")["file"].tolist() == [p.name for p in paths]
     page = write_report(tmp_path / "page.html", tmp_path / "logs", lang="ja").read_text("utf-8")
     assert WHY in page and "まだ決められません" in page and 'class="outcome passed"' not in page

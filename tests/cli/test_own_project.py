@@ -109,6 +109,22 @@ def test_a_project_is_found_from_the_working_directory_upwards(tmp_path: Path) -
     assert project_seen_from(deep, SOCJUDGE_HOME=str(tmp_path)) == tmp_path, "SOCJUDGE_HOME goes first"
 
 
+@pytest.mark.slow
+def test_a_command_outside_of_any_project_says_whose_it_uses(
+    tmp_path: Path, back: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SOCJUDGE_HOME", raising=False)
+
+    def stderr(*arguments: str) -> str:
+        return CliRunner().invoke(app, [*arguments, "doctor"]).stderr
+
+    assert "is in no evaluation project" not in stderr()
+    monkeypatch.chdir(tmp_path)
+    assert f"is in no evaluation project, so {constants.PROJECT_DIR} is used" in stderr()
+    init(tmp_path / "mine")
+    assert "is in no evaluation project" not in stderr("--project", str(tmp_path / "mine"))
+
+
 def test_project_must_be_a_folder(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["--project", str(tmp_path / "nowhere"), "doctor"])
     assert done.exit_code == 2

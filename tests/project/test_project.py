@@ -40,7 +40,7 @@ HOMES = {
     "langchain_core": {"models", "runbooks"},
     "langchain_text_splitters": {"runbooks"},
     "pandas": {"history", "stats", "certify", "charts", "report", "panels"},
-    "msgspec": {"base", "runs", "certify", "runbooks", "answering", "panels"},
+    "msgspec": {"base", "runs", "history", "certify", "runbooks", "answering", "panels"},
     "scipy": {"stats"},
     "jinja2": {"report"},
     "ipywidgets": {"panels"},
