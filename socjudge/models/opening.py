@@ -35,10 +35,10 @@ def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "jud
     ConfigError if a key or a package is missing, or if the object cannot be used as a model."""
     if not isinstance(model, str):
         return _open_object(model)
-    if " > " in model or model.startswith(("http://", "https://")):
-        raise _no_model(show_url(model) if "://" in model else model)
     if model == "auto":
         model = resolve_auto(task)
+    if " > " in model or model.startswith(("http://", "https://")):
+        raise _no_model(show_url(model) if "://" in model else model)
     if model == OFFLINE:
         from .offline import OfflineModel
 
