@@ -431,8 +431,8 @@ def asked_of(info: RunInfo, summary: RunSummary) -> int:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Hold the options that say how a run calls the models. `run_evaluation_suite`, `rejudge` and the experiments on
-    judges take this object as `options=`.
+    """Hold the options that say how a run calls the models. `run_evaluation_suite`, `rejudge` and `certify_judge`
+    take this object as `options=`.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from ..base.texts import CITATION, cited_sources, fold
 from ..records import AssistantAnswer, Passage
 
 # A citation on a line of its own. The pattern tests for that last, which is twice as fast.
-_HEADED = re.compile(r"\[出典:(?<=^\[出典:)\s*([^\]>]+?)\s*(?:>\s*([^\]]+?)\s*)?\]\s*", re.MULTILINE)
+_HEADED = re.compile(r"\[出典:(?<=^\[出典:) *([^\]>\n]{1,500}?) *(?:> *([^\]\n]{1,500}?) *)?\]\s*", re.MULTILINE)
 _WORD = r"(?:(?:docs?|sources?|refs?|出典|参照|資料|文書)\s*[:：]?\s*)?"
 _MANY = rf"{_WORD}\d{{1,3}}(?:\s*[,、，]\s*{_WORD}\d{{1,3}})*"
 _CITING = re.compile(

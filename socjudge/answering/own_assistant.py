@@ -109,7 +109,7 @@ class Assistant:
             raise ConfigError(
                 "{found} cannot be asked; give a function, a Runnable of LangChain, the name of a table in "
                 'socjudge.toml, or "mybot.py:function"',
-                found=one_line(repr(ask), 80),
+                found=getattr(ask, "__name__", type(ask).__name__),  # its repr may show a key
             )
         self.version = str(version or own_version)
         self.is_known = known is not None or bool(self.version)
@@ -274,7 +274,7 @@ def _check_parameters(ask: Any) -> None:
         raise ConfigError(
             "{found} cannot be called with a question ({reason}); it gets the question as its only argument, so what "
             "else it needs must have defaults",
-            found=one_line(repr(ask), 80),
+            found=getattr(ask, "__name__", type(ask).__name__),  # its repr may show a key
             reason=error,
         ) from None
 

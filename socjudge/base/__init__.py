@@ -1,1 +1,1 @@
-"""Provide what all other packages may use: texts, redaction, safe file writing, storage, the pass rule and the verdict."""
+"""Provide what all other packages may use: texts, redaction, safe file writing, the pass rule and the verdict."""

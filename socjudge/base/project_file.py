@@ -138,7 +138,9 @@ def _faults(found: Mapping[str, Any]) -> Iterator[str]:
             yield say("{name} is a table; write a line [{name}] and the settings below it", name=name)
         else:
             for key, value in table.items():
-                if setting := NAMED.get(name) or SETTINGS[name].get(key):
+                if name in NAMED and not isinstance(value, dict):  # its value may be a secret
+                    yield say("[{table}] {key} is no table; write a line [{table}.NAME] above it", table=name, key=key)
+                elif setting := NAMED.get(name) or SETTINGS[name].get(key):
                     yield from _unfit(setting, name, key, value)
                 else:
                     yield _unknown(f"[{name}] {key}", key)

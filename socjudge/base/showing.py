@@ -315,7 +315,7 @@ def _inline(text: str) -> str:
     if heading := re.fullmatch(r"\*\*(.+)\*\*", escaped.strip()):
         return f"<b>{heading[1]}</b>"
     escaped = re.sub("`([^`]+)`", r"<code>\1</code>", escaped)
-    return re.sub(r"\[出典: [^\]]*\]", lambda cited: f'<small class="muted">{cited[0]}</small>', escaped)
+    return re.sub(r"\[出典: [^\]]{0,500}\]", lambda cited: f'<small class="muted">{cited[0]}</small>', escaped)
 
 
 def flags_html(answer: AssistantAnswer) -> str:

@@ -88,7 +88,11 @@ def split_units(text: str) -> list[Unit]:
         # directly above the citation, it belongs to the last list item or paragraph before the blank line.
         if sources and units:
             first = units[-1].group if body else min(block, units[-1].group)
-            units = [replace(u, cited=u.cited or sources) if u.group >= first else u for u in units]
+            place = len(units)
+            while place and units[place - 1].group >= first:
+                place -= 1
+                if not units[place].cited:
+                    units[place] = replace(units[place], cited=sources)
     return units
 
 

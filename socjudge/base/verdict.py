@@ -5,6 +5,7 @@ answer.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -265,7 +266,8 @@ def rate_text(summary: RunSummary, verdict: Verdict) -> str:
 
 def _doubts(run: EvaluationRun) -> list[str]:
     """What makes the scores of a judge doubtful: another model's among them, or the wrong scale."""
-    names = " ".join(run.run.judge_model_resolved.split()).split(", ")  # a service may name itself in several lines
+    # a service may name itself in several lines, and in Markdown
+    names = re.sub(r"[^\w.,:/@+ -]", "?", " ".join(run.run.judge_model_resolved.split())).split(", ")
     doubts = []
     if len(names) > 1:
         doubts.append(

@@ -243,10 +243,10 @@ def _day(on: datetime | str | None) -> datetime | None:
     return day if day.tzinfo else None
 
 
-def earlier_looks(binding: Binding, labels_sha256: str, *, folder: Path | str | None = None) -> int:
+def earlier_looks(binding: Binding, labels_sha256: str) -> int:
     """Count the other sets of labels with which this judge has a certificate. Each was a chance to be trusted by luck.
     `labels_sha256` identifies the present set, which is not counted."""
-    mine = [each for each in _all(folder)[0] if not each.binding.differences(binding)]
+    mine = [each for each in _all(None)[0] if not each.binding.differences(binding)]
     return len({str(each.basis.get("labels_sha256") or "") for each in mine} - {"", labels_sha256})
 
 

@@ -151,8 +151,8 @@ def binding_of_judge(
     return _binding(open_model(judge_model), load_prompt(judge_prompt, rubric=rubric), rubric or open_project().rubric)
 
 
-def _binding(judge: Model, prompt: Prompt, rubric: Rubric, answered: str = UNKNOWN) -> Binding:
-    return Binding(judge.name, judge.service, prompt.sha256, rubric.criteria, __version__, answered, judge.settings)
+def _binding(judge: Model, prompt: Prompt, rubric: Rubric) -> Binding:
+    return Binding(judge.name, judge.service, prompt.sha256, rubric.criteria, __version__, UNKNOWN, judge.settings)
 
 
 def plan_certificate(

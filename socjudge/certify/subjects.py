@@ -92,7 +92,7 @@ def without_citations(text: str) -> str:
 
 @dataclass(frozen=True)
 class Subject:
-    """Hold a question with an answer, which an experiment can change."""
+    """Hold a question with an answer, which a certificate's cases can change."""
 
     question: EvalQuestion
     answer: AssistantAnswer

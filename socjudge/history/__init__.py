@@ -1,4 +1,4 @@
-"""Read logs as frames, export them, and check them for problems. Read and write people's scores."""
+"""Read logs as frames, and check them for problems. Read and write people's scores."""
 
 from ..base.public import public_names
 

@@ -20,7 +20,7 @@ from ..records import UNKNOWN, EvaluationResult, EvaluationRun
 from ..runbooks.companions import load_organisation, load_questions, load_synonyms
 from ..runbooks.reading import decode_runbook, find_runbooks, split_runbook
 from ..runs.logs import load_log, newer_text, parse_log
-from ..runs.unfinished import unfinished_runs
+from ..runs.unfinished import UnfinishedRun, first_line, journal_files
 from .reading import list_logs, moment_of
 
 LEVELS = ["error", "warning", "note"]
@@ -204,12 +204,15 @@ def _where(run: EvaluationRun, places: list[int]) -> str:
 
 
 def _of_journals(logs_dir: Path | str) -> Iterator[_Finding]:
-    try:
-        runs = unfinished_runs(logs_dir)
-    except ConfigError as error:
-        yield _Finding("warning", "", "", "unreadable", str(error), say("correct or remove the file"))
-        return
-    for run in runs:
+    for path in journal_files(Path(logs_dir)):
+        try:
+            if first_line(path) is None:
+                continue
+            run = UnfinishedRun(path)
+        except ConfigError as error:
+            remedy = say("finish the run as the message says, or move the file elsewhere")
+            yield _Finding("warning", path.name, "", "unreadable", str(error), remedy)
+            continue
         words = "{done} of {total} judged answers, judge {judge}"
         what = say(words, done=run.done, total=run.total, judge=run.run.judge_model)
         remedy = say("start the same run again to go on, or delete the file")

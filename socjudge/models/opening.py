@@ -61,7 +61,7 @@ def _open_object(model: object) -> Model:
         return ForeignModel(model)
     if hasattr(model, "invoke") and not isinstance(model, type):
         return LangChainModel(model)
-    raise _no_model(getattr(model, "__name__", f"{model!r:.80}"))
+    raise _no_model(getattr(model, "__name__", type(model).__name__))  # its repr may show a key
 
 
 def _no_model(found: str) -> ConfigError:

@@ -27,11 +27,11 @@ class ForeignModel(Model):
     """Call any object that has a method `complete(request)`, in a thread, and again after a temporary error.
     A run resumes only if it has `settings`: text or plain values that differ between versions of the object."""
 
-    def __init__(self, model: Any, name: str = "") -> None:
+    def __init__(self, model: Any) -> None:
         self._model, self.address = model, ""  # it calls what it likes
         self.service, self.settings = getattr(model, "service", "") or OBJECT, _settings_of(model)
         self.is_lexical = bool(getattr(model, "is_lexical", False))
-        name = name or str(getattr(model, "name", "") or type(model).__name__)
+        name = str(getattr(model, "name", "") or type(model).__name__)
         super().__init__(name, name, Account())
 
     def most_usd(self, request: ModelRequest) -> float | None:

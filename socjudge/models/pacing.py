@@ -267,7 +267,7 @@ class Model:
         return "" if failure is None else say("{cause}; trying again", cause=failure.cause[:200])
 
     def complete(self, request: ModelRequest) -> Completion:
-        """Return the reply to a request (see `opening.Model.complete`)."""
+        """Return the reply to a request."""
         return event_loop.wait(self.complete_async(request))
 
     async def complete_async(self, request: ModelRequest, gate: RunGate | None = None) -> Completion:

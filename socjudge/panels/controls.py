@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,9 +35,20 @@ OWN = "@"  # marks a choice of answers that is a user's own assistant or file, n
 
 
 def heading(title: str, *lines: str) -> Any:
-    """Return the head of a panel: its title, `lines` of HTML, and the style sheet of all panels."""
+    """Return the head of a panel: its title, `lines` of HTML, the style sheet of all panels, and a hidden message that
+    the kernel has ended."""
+    # Python cannot show this message, because it runs in the kernel. When the kernel ends, the page sets a CSS class.
+    # The style sheet then shows the message, only in the outermost panel.
+    ours = '[class*=" socjudge-"]'
+    told = say(
+        "The kernel is gone. Execute the notebook's cell again. If a run was under way, what it had judged is "
+        "kept in logs."
+    )
+    gone = f""".jupyter-widgets-disconnected{ours}:not({ours} *)::before {{ content: {json.dumps(told, ensure_ascii=False)};
+      display: block; margin: .3em 0; padding: .4em .8em; border-left: 4px solid var(--jp-error-color1, #c62828);
+      color: var(--jp-ui-font-color1, #1a1a1a); font-family: var(--jp-ui-font-family, sans-serif); line-height: 1.6; }}"""
     style = Path(__file__).with_name("panels.css").read_text("utf-8")
-    return widgets.HTML(f"<style>{style}</style>" + block("", f"<h2>{title}</h2>", *lines), tooltip="")
+    return widgets.HTML(f"<style>{style}{gone}</style>" + block("", f"<h2>{title}</h2>", *lines), tooltip="")
 
 
 class _Html(widgets.HTML):  # type: ignore[misc]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,8 @@ import pandas as pd
 import traitlets
 
 from ..base.messages import say
+from ..base.showing import escape
+from ..base.texts import visible
 
 _HERE = Path(__file__).parent
 _NONE: list[Any] = [None, ""]  # a run that did not ask the question
@@ -48,7 +49,10 @@ class Matrix(anywidget.AnyWidget):
             )
         }
         with self.hold_sync():  # the page must not see new questions with old cells
-            self.questions, self.runs = list(questions.values()), list(runs.values())
+            self.questions, self.runs = (
+                [visible(each) for each in questions.values()],
+                [visible(each) for each in runs.values()],
+            )
             self.cells = [[known.get((run_id, question), _NONE) for run_id in runs] for question in questions]
             self.shown, self.picked, self.chosen = list(range(len(questions))), [], (-1, -1)
 

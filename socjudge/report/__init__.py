@@ -1,1 +1,1 @@
-"""Write what is known about runs, judges and certificates as self-contained HTML pages, and for CI."""
+"""Write what is known about runs, judges and certificates as self-contained HTML pages."""

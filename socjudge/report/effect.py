@@ -259,8 +259,8 @@ def _limits(sides: list[_Side], changed: list[Difference], told: Mapping[Any, Ma
             say("a log does not name the judge or its prompt, so whether both were judged alike cannot be told")
         )
     for side in sides:
-        if "contradictory" in side.scores and side.scores["contradictory"].any():
-            notes.append(say("{run} has no verdict ({reason})", run=side.run_id, reason=frame_undecided(side.scores)))
+        if reason := frame_undecided(side.scores):
+            notes.append(say("{run} has no verdict ({reason})", run=side.run_id, reason=reason))
     groups = dict.fromkeys(each.condition.group for each in changed if each.condition.group != "dataset")
     if len(groups) > 1:
         words = "several conditions changed ({groups}), so the effect cannot be put down to one of them"

@@ -237,7 +237,9 @@ def try_prompt(
         run, text, kind=kind, base=base, judge_model=judge_model, assistant_model=assistant_model,
         get_index=None if index is None else lambda: index, logs_dir=logs_dir, options=options,
     )  # fmt: skip
-    budget = shared_budget(max_cost_usd, plan.paid, plan.sides[0].logs_dir, [side.plan for side in plan.sides])
+    budget = shared_budget(
+        max_cost_usd, plan.paid, plan.sides[0].logs_dir, [side.plan for side in plan.sides if not side.options.fresh]
+    )
     return plan.effect_of([side.run(max_cost_usd=budget, progress=progress) for side in plan.sides])
 
 

@@ -144,7 +144,7 @@ def choose_guide(
     source = choose_runbook(found, each)
     own = _rate_sections(f"{question} {safer}" if safer else question, asking, source, index)
     topic = asking or question
-    wanted, forbidding = _wanted(own, question, topic, is_dangerous=safer is not None)
+    wanted, forbidding = _wanted(own, topic, is_dangerous=safer is not None)
     opening = [p for p in wanted if _FIRST.search(p.heading) and not _is_background(p)]
     # Not if the question asks for a command, or a long one for another section.
     begins = bool(opening) and wants_first_response(question) and not asks_command(topic)
@@ -183,9 +183,7 @@ def choose_guide(
     )
 
 
-def _wanted(
-    own: Sequence[Passage], question: str, topic: str, *, is_dangerous: bool
-) -> tuple[list[Passage], list[Passage]]:
+def _wanted(own: Sequence[Passage], topic: str, *, is_dangerous: bool) -> tuple[list[Passage], list[Passage]]:
     wanted = [p for p in own if not unnumbered(p.heading).startswith(_NEVER_ASKED)]
     if not _ASKS_CONDITIONS.search(topic):
         wanted = [p for p in wanted if not _CONDITIONS.search(_last(p))] or wanted

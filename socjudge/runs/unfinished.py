@@ -151,7 +151,7 @@ def load_unfinished(path: Path) -> EvaluationRun:
     """Load the judged answers of an unfinished run. ConfigError if the file is another user's, or no journal."""
     if path.exists() and not _is_ours(path.resolve()):
         raise ConfigError(_OTHERS, path=path)
-    if not path.name.endswith(SUFFIX) or _first_line(path) is None:
+    if not path.name.endswith(SUFFIX) or first_line(path) is None:
         raise ConfigError(
             "{path}: no journal of an unfinished run, or one that holds nothing yet; they are named judge_eval_…{suffix}",
             path=path,
@@ -185,16 +185,18 @@ def note_on_nearest(folder: Path, identity: Identity) -> str:
 
 
 def _journals(folder: Path) -> list[tuple[Path, RunInfo]]:
-    found = []
+    return [(path, info) for path in journal_files(folder) if (info := first_line(path))]
+
+
+def journal_files(folder: Path) -> Iterator[Path]:
+    """Yield the journals in a folder of logs, the oldest first."""
     # A link is not read, because its target belongs to another folder and may be removed there. Another user's file is
     # not read, because its content would become part of the run.
-    for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):  # the oldest first
+    for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):
         if _is_ours(path):
-            if info := _first_line(path):
-                found.append((path, info))
+            yield path
         elif path.exists() and not path.is_symlink():
-            warnings.warn(say(_OTHERS, path=path), stacklevel=3)
-    return found
+            warnings.warn(say(_OTHERS, path=path), stacklevel=4)
 
 
 def _is_ours(path: Path) -> bool:
@@ -209,7 +211,7 @@ def _is_ours(path: Path) -> bool:
 _OTHERS = "{path}: another user's file, so it is not read as a journal; to resume it, copy it to a file of your own"
 
 
-def _first_line(path: Path) -> RunInfo | None:
+def first_line(path: Path) -> RunInfo | None:
     """Return the info in the first line of a journal. None if the process was killed while it was written: nothing was
     paid for then. ConfigError if it is damaged, because what was paid for would be asked for again."""
     with explained("{path}: cannot be read ({reason}); check path and permissions", path=path), path.open("rb") as file:

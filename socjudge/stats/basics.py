@@ -51,7 +51,7 @@ def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str
     if maker == "load_scores" and "criterion" in frame and (frame["criterion"] == OVERALL).any():
         raise ConfigError(
             "{who}: a criterion is named {overall}, as is the mean over all criteria in every table; rename it "
-            "in constants.py and in the logs",
+            "in socjudge.toml and in the logs",
             who=who,
             overall=OVERALL,
         )

@@ -88,7 +88,7 @@ def judge_trust(
     Both conditions of a criterion, on its bias and its correlation, must be shown (intersection-union). So its p is the
     largest p-value of their tests. The bias has two one-sided t tests (Schuirmann 1987, J. Pharmacokinet. Biopharm. 15,
     657-680). The correlation has Fisher's z, with a standard error at least as large as that of the jackknife over
-    questions. The verdict does not use probes and injections (`certify_judge` does).
+    questions. The verdict uses no changed answers and attacks (`certify_judge` does).
 
     The bias is computed from the judge's scores of all answers and people's scores of a few, as in `corrected_means`.
     The labelled answers must be drawn at random, if you like in two groups, those that the judge passes and those that

@@ -98,6 +98,12 @@ def test_a_verdict_of_the_embedded_judge_says_so_and_is_not_green(run: Evaluatio
     assert "参考判定" not in judged_by(run, "gpt-4o-mini")._repr_html_()
 
 
+def test_a_summary_fetches_nothing_from_elsewhere(run: EvaluationRun) -> None:
+    names = "gpt-4o, ![x](https://evil.example/p.png)"
+    page = summary_html(replace(run, run=replace(run.run, judge_model="gpt-4o", judge_model_resolved=names)))
+    assert "ゲートウェイ" in page and "<img" not in page and "<a " not in page
+
+
 def test_a_panel_paints_a_verdict_as_a_cell_does(run: EvaluationRun) -> None:
     kinds = [
         re.findall('class="socjudge ([a-z]*)"', summary_html(each)) for each in (run, judged_by(run, "gpt-4o-mini"))

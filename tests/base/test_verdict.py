@@ -193,6 +193,13 @@ def test_a_part_of_a_run_has_no_verdict_anywhere(
 
 
 @pytest.mark.slow
+def test_a_comparison_says_that_a_side_is_only_a_part(tmp_path: Path) -> None:
+    part = part_of_ten(tmp_path)
+    other = replace(part, run=replace(part.run, run_id="other"))
+    assert f"{part.run.run_id} の合否は決まりません（10件中6件のみ採点）" in compare_runs(part, other).notes
+
+
+@pytest.mark.slow
 def test_a_part_stays_a_part_in_its_summary_its_line_its_frames_and_its_next_log(tmp_path: Path) -> None:
     part = part_of_ten(tmp_path)
     again = load_run(save_evaluation_results(part, tmp_path / "again"))

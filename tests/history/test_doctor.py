@@ -170,6 +170,9 @@ def test_two_logs_of_one_run_and_an_unfinished_run_are_seen(log: Path) -> None:
         ["note", "judge_eval_20990102_000000.partial.jsonl", "unfinished"],
     ]
     assert "0 of 10 judged answers" in problems["what"].iloc[1]
+    log.with_name("judge_eval_20990101_500000.partial.jsonl").write_text("garbage\n")
+    problems = check_logs(log.parent).query("file.str.endswith('.jsonl')")
+    assert problems["problem"].tolist() == ["unreadable", "unfinished"]
 
 
 def test_a_judge_that_answers_under_several_model_names_is_told_in_the_summary(

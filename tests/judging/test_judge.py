@@ -486,9 +486,11 @@ def test_a_key_with_a_line_break_is_trimmed_and_a_strange_one_refused(
             evaluate("gpt-4o")
 
 
-def test_something_that_is_no_model_is_refused() -> None:
-    with pytest.raises(ConfigError, match="is no model"):
+def test_something_that_is_no_model_is_refused_and_not_shown() -> None:
+    with pytest.raises(ConfigError, match="NoneType is no model"):
         evaluate(None)
+    with pytest.raises(ConfigError, match="^dict is no model"):
+        evaluate({"api_key": KEY})
 
 
 def test_a_timeout_is_retried(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

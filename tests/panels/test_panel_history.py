@@ -209,7 +209,7 @@ def test_charts_are_drawn_where_they_are_unfolded_and_leave_pyplot_alone(panel: 
 def test_an_exported_page_has_the_matrix_as_a_table_of_text(tmp_path: Path) -> None:
     hostile = bare_log([80, 50])
     for row in hostile["results"]:
-        row["question"] = row["category"] = "<script>alert(2)</script>"
+        row["question"] = row["category"] = "<script>alert(2)</script>\u202e"
     hostile["run"] = {
         "run_id": "<b>run",
         "started_at": "2026-01-01T00:00:00+09:00",
@@ -218,7 +218,7 @@ def test_an_exported_page_has_the_matrix_as_a_table_of_text(tmp_path: Path) -> N
     panel = HistoryExplorer(save_log(tmp_path / "<i>logs", hostile))
     panel.more.selected_index = 0
     page = panel._repr_mimebundle_()["text/html"]
-    assert "○ 80" in page and "svg onload" in page
+    assert "○ 80" in page and "svg onload" in page and "\u202e" not in page
     panel.matrix.chosen = (0, 0)
     for markup in (page, panel.detail.value, panel.table.value, panel.status.value):
         assert not re.search(r"<(script|svg|b>run|i>logs)", markup)

@@ -178,7 +178,7 @@ def test_faults_of_the_service_are_told_in_words(
         expect(run_button).to_be_disabled()
         allowed.check()
         run_button.click()
-        panel.get_by_text("429: ").wait_for(timeout=30_000)
+        panel.get_by_text(re.compile("429.*再試行中です")).wait_for(timeout=30_000)
         panel.get_by_text("費用の上限に達したため中断しました").wait_for(timeout=30_000)
         (waiting,) = unfinished_runs(logs)
         assert 0 < waiting.done < 10

@@ -18,6 +18,7 @@ from support.service import Service, error, is_judge_call, judgement_of
 import socjudge as sj
 from socjudge import constants, settings
 from socjudge.base.messages import language
+from socjudge.errors import ConfigError
 from socjudge.models.opening import open_model
 from socjudge.models.prices import price_usd
 from socjudge.prompts.saved import find_prompt
@@ -107,6 +108,12 @@ def test_a_file_of_answers_is_told_by_its_path_and_settings_are_the_same_in_anot
     (folder / "other").mkdir()
     assert opened(folder / "other", text).values == project.values
     assert opened(folder, '[defaults]\nanswers = "v1.2"\n[assistants."v1.2"]\n').answers == "v1.2"
+
+
+def test_what_stands_where_a_table_of_an_assistant_should_is_not_shown(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\[assistants\] url is no table; write a line \[assistants.NAME\]") as told:
+        opened(folder, '[assistants]\nurl = "https://bot.example/ask?key=topsecret123"\n')
+    assert "topsecret" not in str(told.value)
 
 
 def test_a_project_shows_where_each_value_comes_from(folder: Path) -> None:

@@ -187,7 +187,9 @@ def summary_html(run: EvaluationRun) -> str:
         )
     return block("warn" if rescued else "good", *saved) + block(
         verdict.paint,
-        MarkdownIt("js-default").render(summary_text(unwarned)) + warning_html(verdict) + note_html(verdict),
+        MarkdownIt("js-default").disable(["image", "link"]).render(summary_text(unwarned))
+        + warning_html(verdict)
+        + note_html(verdict),
         say("Judge: {judge}{embedded}, cost: {cost}", judge=judge, embedded=offline, cost=cost_text(run)),
         escape(run_certificate(run)[1]),
     )
