@@ -9,6 +9,7 @@ FIRST_CALLS = 2  # concurrent calls to a service about which nothing is known
 GAP_S = 0.002  # seconds between two calls; calls sent together return together, and then wait for each other
 WAVE = 3  # refusals in a row that are no accident
 ENOUGH = 5  # accepted calls that show how often the service accepts one
+FIRST_ENOUGH = 2  # while nothing is known yet
 GROWTH = 0.02  # how much each success shortens the gap; refusals of up to 1 in 12 calls at random do not lengthen it
 HEADROOM = 1.25  # calls at once, beside those that the gap explains, because some take longer than others
 LONGEST_GAP_S = 0.1  # seconds, or a call's duration if that is longer: a gap that was measured too long soon shrinks
@@ -40,7 +41,7 @@ class Pace:
         self._number = 0  # of the last call
         self._refused = 0  # number of the last refused call
         self._refused_at = -math.inf  # when it was known that the service refuses
-        self._since: Sent | None = None  # the refused call after which accepted calls are counted
+        self._since: Sent | None = None  # the last call when a refusal was known; accepted calls are counted after it
         self._n_refused = 0  # calls after that one
 
     @property
@@ -85,19 +86,21 @@ class Pace:
     def refused(self, sent: Sent, now: float, told_s: float | None) -> None:
         """Learn from a refused call, which is to wait for `told_s` seconds (None: the service did not say). The others
         go on, as often as the service has accepted calls since an earlier refusal."""
-        self._n_refused += 1
+        self._n_refused += self._since is not None and sent.number > self._since.number
         follows, self._refused = sent.number == self._refused + 1, sent.number
         if sent.at < self._refused_at:  # nobody knew yet that the service refuses
             return
         self.in_a_row = self.in_a_row + 1 if follows else 1
         self._refused_at = now
+        # A limiter has nothing left at either refusal, so it accepted all that it accepts in this time. That begins when
+        # the refusal is known, because calls that are sent together may reach the service much later.
+        last = Sent(now, self._number, self.in_flight)
         if self._since is None:
-            self._since, self._n_refused = sent, 0
-        # A limiter has nothing left at either refusal, so it accepted all that it accepts in this time.
+            self._since, self._n_refused = last, 0
         accepted = sent.number - self._since.number - self._n_refused
-        if accepted >= (ENOUGH if self.gap_s else 1):
+        if accepted >= (ENOUGH if self.gap_s else FIRST_ENOUGH):
             self.gap_s = min((sent.at - self._since.at) / accepted, max(self._seconds, LONGEST_GAP_S))
-            self._since, self._n_refused = sent, 0
+            self._since, self._n_refused = last, 0
         if self.in_a_row >= WAVE:
             hold_s = max(self.gap_s, GAP_S) * 2.0 ** min(self.in_a_row - WAVE, 30)
             self.next_at = max(self.next_at, now + min(hold_s, MAX_HOLD_S if told_s is None else told_s))

@@ -29,9 +29,13 @@ class Limiter:
     sent_at: list[float] = field(default_factory=list)
     refused: int = 0
     in_flight: int = 0
+    opens_at: float = 0.0  # when the first connection is made; calls that are sent before arrive then
 
     async def send(self) -> Completion:
-        now = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        if loop.time() < self.opens_at:
+            await asyncio.sleep(self.opens_at - loop.time())
+        now = loop.time()
         self.sent_at.append(now)
         if failure := self.refuses(now):
             self.refused += failure.refused
@@ -93,6 +97,14 @@ def test_a_limiter_is_used_at_its_own_rate(rate: int, burst: int, told: str) -> 
     _, span_s = run_virtually(work_off(service, rate * 8 + burst))
     assert span_s <= 1.25 * (8 + CALL_S)
     assert service.refused <= 0.2 * len(service.sent_at)
+
+
+@pytest.mark.parametrize("told", ["seconds", "ms", "absent"])
+def test_a_first_connection_that_takes_its_time_does_not_make_the_limiter_look_slow(told: str) -> None:
+    service, account = Limiter(bucket(20, 5, told), opens_at=0.2), Account()
+    account.pace.succeeded(Sent(-0.2, 1, 1), 0.0, 120.0)  # so that many calls are sent before the first reply
+    _, span_s = run_virtually(work_off(service, 20 * 8 + 5, account))
+    assert span_s <= 1.25 * (8 + CALL_S)
 
 
 def test_refusals_at_random_hold_back_only_the_calls_that_were_refused() -> None:
