@@ -117,18 +117,11 @@ class Flags:
     ambiguous_query: bool = False  # users see it as 曖昧質問
 
 
-class _Shown:
-    """Give a record its display: one line in a terminal, HTML in a notebook cell. base/showing.py makes both."""
-
-    def __repr__(self) -> str:
-        from .base.showing import LINES
-
-        return LINES[type(self)](self)
-
+class _InCell:
     def _repr_html_(self) -> str:
-        from .base.showing import PAGES
+        from .base.showing import record_html
 
-        return PAGES[type(self)](self)
+        return record_html(self)
 
 
 @dataclass(frozen=True)
@@ -217,14 +210,14 @@ class Completion:
         return self.finish_reason.lower() in WITHHELD
 
 
-@dataclass(frozen=True, repr=False)
-class AssistantAnswer(_Shown):
+@dataclass(frozen=True)
+class AssistantAnswer(_InCell):
     """Hold the assistant's answer to one question."""
 
     question: str
     answer: str
-    context: str = ""  # the passages from which the answer was made, as text
-    passages: tuple[Passage, ...] = ()
+    context: str = field(default="", repr=False)  # the passages from which the answer was made, as text
+    passages: tuple[Passage, ...] = field(default=(), repr=False)
     flags: Flags = Flags()
     model: str = UNKNOWN
     usage: Usage = Usage()
@@ -243,8 +236,8 @@ class AssistantAnswer(_Shown):
         return not self.answer.strip() or self.answer.endswith(NO_REPLY)
 
 
-@dataclass(frozen=True, repr=False)
-class Evaluation(_Shown):
+@dataclass(frozen=True)
+class Evaluation(_InCell):
     """Hold the judge's scores for one answer."""
 
     # {criterion: 0–100}. If `status` is not "ok", all scores are 0. A missing score is None.
@@ -259,7 +252,8 @@ class Evaluation(_Shown):
     usage: Usage = Usage()  # of all calls for this answer
     attempts: int = 1  # the number of replies that the judge gave
     error: str = ""  # why `status` is not "ok", or what was doubtful about the reply
-    raw_text: str = ""  # the reply as received; empty if the whole reply could be used unchanged
+    # the reply as received; empty if the whole reply could be used unchanged
+    raw_text: str = field(default="", repr=False)
     # {criterion: why its score is missing}. The causes are "no_measure" (the embedded judge cannot measure the
     # criterion), "no_keypoints" (the embedded judge measures the criterion by keypoints, and the question has none),
     # "no_passages" (the embedded judge measures the criterion by the passages, and the answer has none),
@@ -272,8 +266,8 @@ class Evaluation(_Shown):
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
-@dataclass(frozen=True, repr=False)
-class EvaluationResult(_Shown):
+@dataclass(frozen=True)
+class EvaluationResult(_InCell):
     """Hold one judged answer: the question, the answer as given, and the evaluation."""
 
     question: EvalQuestion
@@ -322,11 +316,6 @@ class RunSummary:
         itself, the verdict is open."""
         told = replace(self, judged=judged, asked=max(judged, asked))
         return replace(told, mvp_passed=False, is_open=True) if told.is_part or told.is_contradictory else told
-
-    def _repr_markdown_(self) -> str:
-        from .base.verdict import summary_text
-
-        return summary_text(self)
 
 
 def _condition(
@@ -477,7 +466,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True, repr=False)
-class EvaluationRun(_Shown):
+class EvaluationRun:
     """Hold a finished run."""
 
     results: Sequence[EvaluationResult]
@@ -489,16 +478,11 @@ class EvaluationRun(_Shown):
 
     def __post_init__(self) -> None:
         # Here, because a part of a run comes from many places: a journal, a filter, a log that was cut.
-        object.__setattr__(self, "run", replace(self.run, asked=asked_of(self.run, self.summary)))
-        object.__setattr__(self, "summary", self.summary.counted(len(self.results), self.asked))
+        asked = asked_of(self.run, self.summary)
+        object.__setattr__(self, "run", replace(self.run, asked=asked))
+        object.__setattr__(self, "summary", self.summary.counted(len(self.results), asked))
 
     @property
-    def asked(self) -> int:
-        """Return how many judged answers were asked for: questions × repeats. If `results` has fewer, the run is a part,
-        and its verdict is open."""
-        return asked_of(self.run, self.summary)
-
-    @cached_property
     def usage(self) -> Usage:
         """Return the calls, tokens and cost of the whole run: the assistant's and the judge's together."""
         return self.run.assistant_usage + self.run.judge_usage
@@ -546,11 +530,10 @@ class EvaluationRun(_Shown):
 
         return run_wide(self)
 
-    def write_report(self, path: Path | str, *, lang: str | None = None) -> Path:
-        """Write this run's report as one HTML file and return its path, as `socjudge.write_report(path, run)` does."""
-        from .report.page import write_report
+    def __repr__(self) -> str:
+        from .base.showing import run_line
 
-        return write_report(path, self, lang=lang)
+        return run_line(self)
 
     def _repr_html_(self) -> str:
         from .base.showing import run_html

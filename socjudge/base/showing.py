@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import constants
-from ..records import (
-    UNKNOWN,
-    AssistantAnswer,
-    Evaluation,
-    EvaluationResult,
-    EvaluationRun,
-    is_embedded,
-)
+from ..records import UNKNOWN, AssistantAnswer, Evaluation, EvaluationResult, EvaluationRun
 from .conditions import CONDITIONS
 from .messages import column_words, language, listed, say
 from .pass_rule import reaches
@@ -25,7 +18,7 @@ from .verdict import (
     WORDS,
     Verdict,
     answer_verdict,
-    mean_text,
+    of_criteria,
     rate_text,
     reason_text,
     run_verdict,
@@ -41,7 +34,6 @@ FLAGS = {  # the words for the warnings of the assistant
     "dangerous_operation": "dangerous operation",
     "ambiguous_query": "ambiguous question",
 }
-SAFETY = "安全性"  # a low score on this criterion is dangerous whatever the mean is
 
 
 @functools.cache
@@ -72,8 +64,8 @@ _STYLE = """<style>/* symbols */
 .socjudge .tiles { display: flex; flex-wrap: wrap; gap: .5em; margin: .4em 0; }
 .socjudge .tile { border: 1px solid var(--jp-border-color1, #bbb); border-radius: 4px; padding: .2em .8em; min-width: 5em; }
 .socjudge .tile b { display: block; font-size: 1.3em; }
-.socjudge .tile.low { border-color: var(--jp-error-color1, #c62828); } .socjudge .tile.low b, .socjudge .low-safety, .socjudge .to-read {
-  color: var(--jp-error-color1, #c62828); }
+.socjudge .tile.low { border-color: var(--jp-error-color1, #c62828); }
+.socjudge .tile.low b, .socjudge .to-read { color: var(--jp-error-color1, #c62828); }
 .socjudge .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22em), 1fr)); gap: .8em 1.2em; }
 .socjudge .sides > * { min-width: 0; }
 .socjudge .step { display: grid; grid-template-columns: 2.2em 1fr; } .socjudge .step > b { text-align: right; padding-right: .6em;
@@ -129,10 +121,10 @@ def cost_text(run: EvaluationRun) -> str:
 
 def shown_path(path: Path | None) -> Path | None:
     """A path relative to the project's folder, if the path and the working directory are in there."""
-    is_ours = path is not None and path.is_relative_to(constants.PROJECT_DIR)
-    if path is None or not is_ours or not Path.cwd().is_relative_to(constants.PROJECT_DIR):
+    project = constants.PROJECT_DIR
+    if path is None or not path.is_relative_to(project) or not Path.cwd().is_relative_to(project):
         return path
-    return path.relative_to(constants.PROJECT_DIR)
+    return path.relative_to(project)
 
 
 def one_line(text: object, length: int = 60) -> str:
@@ -170,17 +162,17 @@ def note_html(verdict: Verdict) -> str:
     return f'<div class="muted">{escape(verdict.note)}</div>' if verdict.is_reference else ""
 
 
-def _run_line(run: EvaluationRun) -> str:
-    summary, info = run.summary, run.run
+def run_line(run: EvaluationRun) -> str:
+    """A run in a terminal."""
+    summary, info, verdict = run.summary, run.run, run_verdict(run)
     judge = one_line(answered_by(info.judge_model, info.judge_model_resolved))
-    judge += " (no LLM)" if is_embedded(info.judge_model_resolved) else ""
+    judge += " (no LLM)" if verdict.is_reference else ""
     unread = f", {summary.n_unscored} unread" if summary.n_unscored else ""
     part = f" ({summary.judged} of {summary.asked} judged)" if summary.is_part else ""
+    log = "no log" if run.log_path is None else one_line(shown_path(run.log_path), 120)
     return (
-        f"<EvaluationRun: {WORDS[run_verdict(run).outcome]}{part}, {summary.passed_questions} of "
-        f"{summary.total_questions} questions, mean {summary.average_score:.1f}{unread}, "
-        f"judge {judge}, {dollars(run.cost_usd)}, "
-        f"{'no log' if run.log_path is None else one_line(shown_path(run.log_path), 120)}>"
+        f"<EvaluationRun: {WORDS[verdict.outcome]}{part}, {summary.passed_questions} of {summary.total_questions} "
+        f"questions, mean {summary.average_score:.1f}{unread}, judge {judge}, {dollars(run.cost_usd)}, {log}>"
     )
 
 
@@ -209,18 +201,15 @@ def run_html(run: EvaluationRun, judge_line: str) -> str:
     return facts_html(verdict.headline, facts, verdict.paint, after)
 
 
-def _evaluation_line(evaluation: Evaluation) -> str:
-    told = f"{WORDS[answer_verdict(evaluation).outcome]}, mean {evaluation.average_score:.1f}"
-    told = told if evaluation.status == "ok" else f"{evaluation.status}, {one_line(evaluation.error)}"
-    return f"<Evaluation: {told}, judge {one_line(evaluation.model)}>"
-
-
-def _evaluation_html(evaluation: Evaluation) -> str:
-    verdict = answer_verdict(evaluation)
-    judge = f'<div class="muted">{escape(f"Judge: {evaluation.model}")}</div>'
-    return block(
-        verdict.paint, f"<b>{verdict.said}</b>", _scores_html(evaluation, verdict) + judge + note_html(verdict)
-    )
+def record_html(record: Any) -> str:
+    """An answer, an evaluation or a result in a notebook cell. Runs have `run_html`."""
+    if isinstance(record, AssistantAnswer):
+        return answer_html(record)
+    if isinstance(record, EvaluationResult):
+        return block("", question_html(record) + note_html(answer_verdict(record.evaluation)))
+    verdict = answer_verdict(record)
+    judge = f'<div class="muted">{escape(f"Judge: {record.model}")}</div>'
+    return block(verdict.paint, f"<b>{verdict.said}</b>", _scores_html(record, verdict) + judge + note_html(verdict))
 
 
 def answered_by(asked: str, resolved: str) -> str:
@@ -230,7 +219,7 @@ def answered_by(asked: str, resolved: str) -> str:
 
 def question_html(result: EvaluationResult, *, line: float | None = None, opened: bool = False) -> str:
     """Return a judged answer as HTML, with tiles for its scores. Those below `line`, the run's pass line in points, are
-    red, and a 安全性 below it gets a warning, even if the mean is above it. `opened` unfolds answer and context."""
+    red. `opened` unfolds answer and context."""
     evaluation, question = result.evaluation, result.question
     verdict = answer_verdict(evaluation, line)
     icon = f'<span class="muted">{verdict.mark}</span>' if verdict.is_reference else verdict.mark
@@ -257,23 +246,20 @@ def _scores_html(evaluation: Evaluation, verdict: Verdict, line: float | None = 
         f'<div class="tile{" low" if name in low else ""}">{escape(name)}<b>{score_text(score)}</b></div>'
         for name, score in evaluation.scores.items()
     )
-    if SAFETY in low:
-        warning = say("{criterion} is below the pass line ({line:g})", criterion=SAFETY, line=line)
-        tiles += f'<b class="low-safety">{warning}</b>'
     reasons = "".join(
         f"<li><b>{escape(name)}</b>: {escape(reason)}</li>"
         for name in {**evaluation.rationale, **evaluation.missing}
         if (reason := reason_text(evaluation, name))
     )
+    mean = say("Mean: {mean:.1f}", mean=evaluation.average_score) + of_criteria(evaluation)
     comment = evaluation.overall_comment
     comment = f"<p>{escape(say('Overall comment: {comment}', comment=comment))}</p>" if comment else ""
     return (
-        f"<div>{escape(mean_text(evaluation))}{warning_html(verdict)}</div>"
-        f'<div class="tiles">{tiles}</div><ul>{reasons}</ul>{comment}'
+        f'<div>{escape(mean)}{warning_html(verdict)}</div><div class="tiles">{tiles}</div><ul>{reasons}</ul>{comment}'
     )
 
 
-def answer_html(question: str, answer: AssistantAnswer) -> str:
+def answer_html(answer: AssistantAnswer) -> str:
     """A question and its answer, with the passages that it cites (all, if it cites none) folded below."""
     cited = [passage for passage in answer.passages if passage.citation in answer.answer]
     passages = "".join(
@@ -290,7 +276,7 @@ def answer_html(question: str, answer: AssistantAnswer) -> str:
     ]
     return block(
         "",
-        f'<div class="question"><b>Q. {escape(question)}</b>{steps_html(answer.answer)}',
+        f'<div class="question"><b>Q. {escape(answer.question)}</b>{steps_html(answer.answer)}',
         f"{flags_html(answer)}{passages}",
         f"<small>{escape(listed(filter(None, told)))}</small></div>",
     )
@@ -323,22 +309,6 @@ def flags_html(answer: AssistantAnswer) -> str:
     return f'<div class="warn">{say("⚠️ Warning: {flags}", flags=listed(raised))}</div>' if raised else ""
 
 
-LINES: dict[type, Callable[[Any], str]] = {  # how a record, such as a run, is shown in a terminal: as one line
-    AssistantAnswer: lambda each: (
-        f"<AssistantAnswer to {one_line(each.question, 40)} by {one_line(each.model)}: {one_line(each.answer)}>"
-    ),
-    Evaluation: _evaluation_line,
-    EvaluationResult: lambda each: f"<EvaluationResult of question {each.question.id!r}: {each.evaluation!r}>",
-    EvaluationRun: _run_line,
-}
-# And in a notebook cell, as HTML. A run's has a line about its judge's certificate: `run_html`.
-PAGES: dict[type, Callable[[Any], str]] = {
-    AssistantAnswer: lambda each: answer_html(each.question, each),
-    Evaluation: _evaluation_html,
-    EvaluationResult: lambda each: block("", question_html(each) + note_html(answer_verdict(each.evaluation))),
-}
-
-
 def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
     """Return a frame as a table that is easy to read.
 
@@ -366,25 +336,15 @@ def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
     """
     import numpy as np
 
-    words: Any = {}
-    for column in frame.columns[[kind.kind not in "iufb" for kind in frame.dtypes]]:
-        is_short = frame[column].astype(str).str.len().max() <= 20
-        props = "text-align: left; " + ("white-space: nowrap" if is_short else "white-space: pre-wrap; min-width: 20em")
-        words[column] = [{"selector": "", "props": props}]
-
     def cell(value: Any) -> str:
         return f"{value:.{digits}f}" if isinstance(value, float | np.floating) else escape(value)
 
     def name(given: Any) -> Any:
         return None if given is None else _head_html(given)
 
-    frame = frame.rename_axis(index=name, columns=name)
-    styled = frame.style.format(cell, na_rep="–").set_table_styles(words)
-    top: Any = [
-        {"selector": "th, td", "props": "vertical-align: top"},
-        {"selector": "thead th", "props": "white-space: nowrap"},
-    ]
-    styled = styled.set_table_styles(top, overwrite=False)
+    texts = frame.columns[[kind.kind not in "iufb" for kind in frame.dtypes]]
+    styled = frame.rename_axis(index=name, columns=name).style.format(cell, na_rep="–")
+    styled = styled.set_properties(subset=texts, **{"text-align": "left", "white-space": "pre-wrap"})
     return styled.format_index(escape).format_index(_head_html, axis=1)
 
 

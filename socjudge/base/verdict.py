@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..records import Evaluation, EvaluationResult, EvaluationRun, RunSummary, is_embedded
-from .messages import Language, listed, say
+from .messages import listed, say
 from .pass_rule import (
     READ_BELOW,
     READ_CRITERIA,
@@ -55,13 +55,10 @@ _CAUSES = {
 class Verdict(NamedTuple):
     """Hold the verdict on a run, or on one answer. Every view takes its symbol and words from here."""
 
-    # "open" if it depends on missing scores, or if the run has the scores of only one of several judges. "unscored" for
-    # an answer without any score.
     outcome: Outcome
     reason: str = ""  # why the outcome is open
     is_reference: bool = False  # whether the verdict is the embedded judge's, which is not an LLM
-    # Asks a person to read answers that pass although an important score is dangerously low. Every view shows it in
-    # red.
+    # Asks a person to read answers that pass although an important score is dangerously low; every view shows it in red.
     warning: str = ""
     advice: str = ""  # what would give the scores on which the run's open verdict depends; every view shows it
 
@@ -141,8 +138,8 @@ def summary_verdict(
     judges_asked: int = 1,
     missing: Iterable[tuple[str, str]] = (),
 ) -> Verdict:
-    """Return the verdict that follows from a run's summary. The scores of one of several judges (`judges_asked` as in
-    `RunInfo`) cannot tell the verdict of all, so it is open. `missing` has (criterion, cause) of each missing score."""
+    """Return the verdict that follows from a run's summary. `judges_asked` is as in `RunInfo`, and `missing` has the
+    criterion and the cause of each missing score."""
     warning = ""
     if summary.n_to_read:
         warning = say(
@@ -151,21 +148,17 @@ def summary_verdict(
             criteria=listed(READ_CRITERIA),
             line=READ_BELOW,
         )
-    reasons = []
-    if summary.is_open:
-        counts = {
-            "could not be scored: {count}": summary.n_unscored,
-            "answers with a score missing: {count}": summary.n_partial,
-        }
-        reasons += [say(key, count=count) for key, count in counts.items() if count]
-    reasons += _undecided(summary.judged, summary.asked, judges_asked, summary.is_contradictory)
-    if summary.is_open or judges_asked > 1:
-        advice = _advice(missing) if summary.is_open else ""
-        if summary.is_contradictory:
-            again = say("judge its answers again, so that the log has the line by which they were judged")
-            advice = "\n".join(filter(None, [advice, again]))
-        return Verdict("open", listed(reasons), is_reference, warning, advice)
-    return Verdict("passed" if summary.mvp_passed else "failed", "", is_reference, warning)
+    if not summary.is_open and judges_asked == 1:
+        return Verdict("passed" if summary.mvp_passed else "failed", "", is_reference, warning)
+    reasons = _undecided(summary.judged, summary.asked, judges_asked, summary.is_contradictory)
+    if not summary.is_open:  # the scores of one of several judges cannot tell the verdict of all
+        return Verdict("open", listed(reasons), is_reference, warning)
+    counts = {
+        "could not be scored: {count}": summary.n_unscored,
+        "answers with a score missing: {count}": summary.n_partial,
+    }
+    reasons = [*(say(key, count=count) for key, count in counts.items() if count), *reasons]
+    return Verdict("open", listed(reasons), is_reference, warning, _advice(missing))
 
 
 def _advice(missing: Iterable[tuple[str, str]]) -> str:
@@ -208,11 +201,6 @@ def reason_text(evaluation: Evaluation, criterion: str) -> str:
         if criterion in evaluation.missing
         else evaluation.rationale.get(criterion, "")
     )
-
-
-def mean_text(evaluation: Evaluation) -> str:
-    """The mean of an answer's scores, and of how many of them if some are missing."""
-    return say("Mean: {mean:.1f}", mean=evaluation.average_score) + of_criteria(evaluation)
 
 
 def of_criteria(evaluation: Evaluation) -> str:
@@ -278,7 +266,7 @@ def _doubts(run: EvaluationRun) -> list[str]:
                 names=listed(names),
             )
         )
-    read = [result.evaluation for result in run.results if result.evaluation.status == "ok"]
+    read = (result.evaluation for result in run.results if result.evaluation.status == "ok")
     scores = [score for evaluation in read for score in evaluation.scores.values() if score is not None]
     if 0 < max(scores, default=0) <= 10 and not is_embedded(run.run.judge_model_resolved):
         doubts.append(
@@ -306,12 +294,11 @@ SUMMARY = """## 評価結果サマリー
 """
 
 
-def rule_text(total: int, rule: PassRule = SPECIFIED, *, lang: Language = "ja") -> str:
-    """Such as 10問中7問以上が平均70点以上、…: the words of all views, but of the specification's summary."""
+def rule_text(total: int, rule: PassRule) -> str:
+    """Such as 10問中7問以上が平均70点以上、…"""
     return say(
         "of {total} questions at least {needed} have a mean of {line:g} or more, and the overall mean is "
         "{line:g} or more",
-        lang=lang,
         total=total,
         needed=rule.needed(total),
         line=rule.line,
@@ -353,9 +340,6 @@ def summary_text(summary: EvaluationRun | RunSummary) -> str:
             "whatever the missing ones would be)"
         )
         told.append(say(sentence, partial=summary.n_partial))
-    if summary.is_open and not summary.is_part and not summary.is_contradictory:
-        sentence = "With 0 points for all scores that are missing the run is {worst}, with 100 {best}"
-        told.append(say(sentence, worst=Verdict("failed").headline, best=Verdict("passed").headline))
     told += [f"⚠️ {line}" for line in verdict.advice.splitlines()]
     told += [f"**{verdict.warning}**"] if verdict.warning else []
     return text + "".join(f"\n{line}\n" for line in [*told, *doubts])

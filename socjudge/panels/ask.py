@@ -120,7 +120,7 @@ class AskPanel(Panel):
             answer = self._answer_of_own(question) if self.assistant.value else self._answer_of_ours(question)
             self.answers.append(answer)
             self._keep([] if self.assistant.value else [*self._asked, question])
-            self.chat.children = (html(answer_html(question, answer)), *self.chat.children)
+            self.chat.children = (html(answer_html(answer)), *self.chat.children)
             self.status.value = ""
             if self.question.value.strip() == question:  # otherwise the user is already typing the next question
                 self.question.value = ""

@@ -17,7 +17,7 @@ from typing import Literal
 from .. import constants
 from ..base.files import decoded, load_bytes
 from ..base.messages import listed, say
-from ..base.showing import one_line
+from ..base.showing import FLAGS, one_line
 from ..base.texts import plain_name
 from ..errors import ConfigError
 from ..records import SPECIFIED_CRITERIA, AssistantAnswer, EvalQuestion, Flags, Rubric
@@ -25,13 +25,12 @@ from ..settings import open_project
 from .for_rubric import OF_RUBRIC, SPECIFIED, is_specified, rubric_prompt_text
 
 Kind = Literal["judge", "assistant"]
-_FLAG_NAMES = ("insufficient_evidence", "dangerous_operation", "ambiguous_query")
 PLACEHOLDERS: dict[Kind, tuple[tuple[str, ...], tuple[str, str]]] = {  # those that are known, and those that are needed
     "judge": (
-        ("question", "context", "answer", *_FLAG_NAMES, "expected_keypoints", "nonce"),
+        ("question", "context", "answer", *FLAGS, "expected_keypoints", "nonce"),
         ("question", "answer"),
     ),
-    "assistant": (("question", "context", *_FLAG_NAMES, "suspected_operation"), ("question", "context")),
+    "assistant": (("question", "context", *FLAGS, "suspected_operation"), ("question", "context")),
 }
 # A placeholder is a lower-case name in braces. The JSON braces of the judge prompt never look like this.
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
@@ -227,4 +226,4 @@ def assistant_values(question: str, context: str, flags: Flags, suspected_operat
 
 
 def _flag_values(flags: Flags) -> dict[str, str]:
-    return {name: "あり" if getattr(flags, name) else "なし" for name in _FLAG_NAMES}
+    return {name: "あり" if getattr(flags, name) else "なし" for name in FLAGS}

@@ -62,9 +62,8 @@ def write_report(
         The file. Its folder must exist. An existing file is replaced only if socjudge wrote it. The file has up to 200
         judged answers, failed ones first, because a phone cannot open a larger page.
     run_or_log
-        A run (`run.write_report(path)` does the same), the name or path of a log, or a folder of logs, whose newest log
-        is taken; the project's own folder if left out. The report of a log also shows the earlier runs of its folder as
-        a trend.
+        A run, the name or path of a log, or a folder of logs, whose newest log is taken; the project's own folder if
+        left out. The report of a log also shows the earlier runs of its folder as a trend.
     baseline
         The run to compare with: a run, or the name or path of its log. If left out, it is the latest earlier run of the
         folder with the same questions, judge, judge prompt and assistant; if there is none, nothing is compared.
@@ -148,7 +147,7 @@ def _contents(run: EvaluationRun, history: pd.DataFrame | None, baseline: Evalua
     return {
         "run": run, "verdict": verdict, "rate": rate_text(run.summary, verdict), "gate": gate, "best": best,
         "best_verdict": summary_verdict(best), "gate_verdicts": GATE_VERDICTS,
-        "rule_words": rule_text(total, rule, lang=language()), "needed": rule.needed(total),
+        "rule_words": rule_text(total, rule), "needed": rule.needed(total),
         "conclusion": conclusion(run, verdict, gate, rule, by_criterion),
         "suggestion": suggestion(verdict, certificate, gate, rule), "cautions": cautions(run, logged),
         "facts": run_facts(run, certificate), "means": means_of(frames.scores, by_criterion),

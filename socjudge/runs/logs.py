@@ -144,9 +144,9 @@ def load_run(path: Path | str) -> EvaluationRun:
     """Load a run from a log file that socjudge wrote, or from a log that has only the specification's fields.
 
     The file may be compressed (.json.gz). If it is the journal of an unfinished run (….partial.jsonl), the results so
-    far are loaded; such a run has no verdict (`run.asked`). If a log has only the specification's fields, the start time
-    comes from the file name, and the judge model is "unknown". If the file cannot be read, the ConfigError names the
-    file, the place in it and what was expected.
+    far are loaded; such a run has no verdict. If a log has only the specification's fields, the start time comes from
+    the file name, and the judge model is "unknown". If the file cannot be read, the ConfigError names the file, the
+    place in it and what was expected.
 
     Examples
     --------

@@ -174,7 +174,7 @@ def plan_rejudging(
     judge, judging = _open_judge(judge_model, judge_prompt, rubric)
     plan = Plan(samples, judge, judging, judge_repeats, rubric, RunInfo("", ""))
     # Of a part, as much as of the whole: what is not here stays missing.
-    asked = max(len(samples), math.ceil(run.asked / run.run.judge_repeats)) * judge_repeats
+    asked = max(len(samples), math.ceil(run.summary.asked / run.run.judge_repeats)) * judge_repeats
     info = replace(
         _run_info(plan, list({sample.question.id: sample.question for sample in samples}.values())),
         rejudged_from=run.run.run_id,

@@ -160,7 +160,7 @@ def test_all_views_of_a_run_agree(
         assert (None if pd.isna(passed) else bool(passed)) == {"passed": True, "failed": False}.get(told)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("socjudge.report.page.run_charts", lambda *_: {})  # drawing them takes most of a report
-        page = run.write_report(folder / "page.html", lang="ja").read_text("utf-8")
+        page = sj.write_report(folder / "page.html", run, lang="ja").read_text("utf-8")
     assert f"<h2>{headline}" in page and headline in run._repr_html_() and headline in results_html(run)
     assert report_run(run) == {"passed": 0, "failed": 1, "open": 3}[outcome]
     assert f"**{headline}**" in capsys.readouterr().out
@@ -195,7 +195,7 @@ def test_the_causes_of_missing_marks_and_of_how_many_the_mean_is_are_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = run_of([(1, (80, 90, None))], Rubric(criteria=NAMES), tmp_path)
-    page = run.write_report(tmp_path / "page.html", lang="ja").read_text("utf-8")
+    page = sj.write_report(tmp_path / "page.html", run, lang="ja").read_text("utf-8")
     report_run(run)
     printed = capsys.readouterr().out
     for view in (
@@ -207,7 +207,9 @@ def test_the_causes_of_missing_marks_and_of_how_many_the_mean_is_are_said(
     ):
         assert "（2/3観点の平均）" in view
         assert "このJudgeには測る方法がありません" in view
-    assert "this judge has no measure for it" in run.write_report(tmp_path / "page.html", lang="en").read_text("utf-8")
+    assert "this judge has no measure for it" in sj.write_report(tmp_path / "page.html", run, lang="en").read_text(
+        "utf-8"
+    )
     assert "判定保留" in page and "点の欠けた回答 1 件" in page
 
 
@@ -229,7 +231,7 @@ def test_what_passes_by_its_mean_with_a_dangerous_mark_is_to_be_read_by_a_person
     marks: tuple[int, ...], warned: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = run_of([(1, marks)], Rubric(criteria=NAMES), tmp_path)
-    page = run.write_report(tmp_path / "page.html", lang="ja").read_text("utf-8").partition("<script")[0]
+    page = sj.write_report(tmp_path / "page.html", run, lang="ja").read_text("utf-8").partition("<script")[0]
     report_run(run)
     in_red = '<div class="to-read">⚠️ 人が読むこと'
     views: list[Any] = [run, run.results[0], run.results[0].evaluation]

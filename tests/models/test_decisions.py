@@ -195,7 +195,7 @@ def test_it_judges_beside_others_and_is_compared_with_them(service: Service, tmp
     assert {sj.load_run(path).info.judge_model for path in logs if path} == {JUDGE, "gpt-4o-mini"}
     compared = sj.compare_judges(sj.load_scores(tmp_path / "logs"), baseline="gpt-4o-mini")
     assert set(compared.mean_difference) == {20.0}
-    run.write_report(tmp_path / "report.html")
+    sj.write_report(tmp_path / "report.html", run)
     assert JUDGE in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 

@@ -22,7 +22,8 @@ __all__ = ["torn"]
 def is_part(run: EvaluationRun, judged: int, asked: int) -> bool:
     """Whether the run, and what is loaded of its log, is a part without a verdict."""
     told = [
-        (each.summary.judged, each.asked, run_verdict(each).outcome) for each in (run, load_run(run.log_path or ""))
+        (each.summary.judged, each.summary.asked, run_verdict(each).outcome)
+        for each in (run, load_run(run.log_path or ""))
     ]
     return told == [(judged, asked, "open")] * 2
 
@@ -44,14 +45,14 @@ def stopped(service: Service, tmp_path: Path) -> EvaluationRun:
 
 def test_an_unfinished_run_has_no_verdict(stopped: EvaluationRun, tmp_path: Path) -> None:
     there = len(stopped.results)
-    assert stopped.asked == 6 and f"{there} of 6 judged" in run_verdict(stopped).reason
+    assert stopped.summary.asked == 6 and f"{there} of 6 judged" in run_verdict(stopped).reason
     assert is_part(logged(stopped, tmp_path / "saved"), there, 6)
     assert load_runs(tmp_path / "saved")[["n_results", "asked", "is_open"]].values.tolist() == [[there, 6, True]]
 
 
 def test_the_whole_run_has_its_verdict_again(stopped: EvaluationRun, tmp_path: Path) -> None:
     run = judged(tmp_path)
-    assert (run.summary.judged, run.asked, run_verdict(run).outcome) == (6, 6, "passed")
+    assert (run.summary.judged, run.summary.asked, run_verdict(run).outcome) == (6, 6, "passed")
     assert load_run(run.log_path or "") == run
 
 
@@ -76,4 +77,4 @@ def test_an_interrupted_rejudging_of_a_part_knows_what_the_run_asked(
         rejudge(some, judge_model=JUDGE, logs_dir=tmp_path / "again", progress=False,
                 **with_options(max_concurrency=1, stop=AfterCalls(service.requests, before + 2)))  # fmt: skip
     (left,) = unfinished_runs(tmp_path / "again")
-    assert (left.total, load_run(left.path).asked) == (4, 6)
+    assert (left.total, load_run(left.path).summary.asked) == (4, 6)

@@ -302,7 +302,7 @@ class Trial:
         text = sj.summary_text(run)
         self.law(headline in text and f"合格問題数: {truth.passed}問" in text, "summary_text: verdict")
         self.law(("undecided" in text) == truth.is_open, "summary_text: undecided")
-        html = run.write_report(self.folder / "report.html", lang="ja").read_text("utf-8")
+        html = sj.write_report(self.folder / "report.html", run, lang="ja").read_text("utf-8")
         section = html[html.index('<section id="verdict"') :]
         heads, numbers = re.findall(r"<h2>([^<]*)", section), re.findall(r"<dd>(\d+)", section)
         self.law(headline in heads[0], "report: headline")
