@@ -312,8 +312,7 @@ class RunSummary:
         return self.judged < self.asked
 
     def counted(self, judged: int, asked: int) -> RunSummary:
-        """Return this summary of `judged` answers out of `asked`. If they are only a part, or if the log contradicts
-        itself, the verdict is open."""
+        """This summary of `judged` answers out of `asked`. That of a part or of a contradictory log is open."""
         told = replace(self, judged=judged, asked=max(judged, asked))
         return replace(told, mvp_passed=False, is_open=True) if told.is_part or told.is_contradictory else told
 

@@ -1,8 +1,6 @@
-"""Read the project's settings.
+"""Read the project's settings: socjudge.toml, and the specification's names in constants.py for what it does not set.
 
-Only this module reads the specification's names in constants.py (JUDGE_*, QUESTION_CATEGORIES, DEFAULT_* …). A function
-reads the settings that it needs when it is called, and passes them on as values. socjudge.toml takes precedence over
-constants.py. The file is read when a setting is first needed, never at import. It is read again after it has changed.
+The file is read when a setting is first needed, never at import. It is read again after it has changed.
 """
 
 from __future__ import annotations
@@ -10,11 +8,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from . import constants
@@ -116,13 +112,10 @@ def open_project(folder: Path | str | None = None) -> Project:
     global _made
     if folder is not None:
         use_folder(Path(folder).expanduser())
-    made_from = (
-        constants.PROJECT_DIR,
-        _state(),
-        [setting.default() for keys in SETTINGS.values() for setting in keys.values()],
-    )
+    defaults = [setting.default() for keys in SETTINGS.values() for setting in keys.values()]
+    made_from = (constants.PROJECT_DIR, _state(), defaults)
     if _made is None or _made[0] != made_from:
-        _made = made_from, _make(read_project_file(constants.PROJECT_DIR / constants.PROJECT_MARK))
+        _made = made_from, _make(read_project_file(_path()))
     return _made[1]
 
 
@@ -136,8 +129,7 @@ def use_folder(folder: Path) -> None:
 
 
 def last_good_project() -> Project:
-    """Return the current project. While its socjudge.toml has faults, it is as it was before them, so that a paid run
-    keeps its prices."""
+    """The current project. While its socjudge.toml has faults, it is as before, so that a paid run keeps its prices."""
     with contextlib.suppress(ConfigError):
         return open_project()
     is_ours = _made is not None and _made[1].folder == constants.PROJECT_DIR
@@ -166,24 +158,18 @@ def settings_file() -> str:
         lines += ["", f"[{table}]"]
         for key, setting in keys.items():
             if key == "descriptions":  # it is a separate table, below the other settings of its table
-                lines += ["", f"[{table}.{key}]", f"# {say(setting.about)}"]
-                lines.append(say('# "speed" = "does it say how soon to begin?"'))
+                example = say('# "speed" = "does it say how soon to begin?"')
+                lines += ["", f"[{table}.{key}]", f"# {say(setting.about)}", example]
                 continue
             value = setting.example or setting.default() or say("Runbook assistant, April")
             text = "inf" if value == math.inf else json.dumps(value, ensure_ascii=False)
             lines += [f"# {say(setting.about)}", f"# {key} = {text}"]
-    about = (
-        "An assistant of your own behind HTTP: where it is, what it is sent, and where its reply has the answer.",
-        "The price of a model that no list has, in US dollars per million tokens; 0 if it is free.",
-    )
-    examples = (
-        f'# [{ASSISTANTS}.bot]\n# url = "http://127.0.0.1:8000/ask"\n# body = {{ question = "{{question}}" }}\n'
-        '# answer = "answer"',
-        f'# [{PRICES}."my-model"]\n# input = 0.15\n# output = 0.60',
-    )
-    for sentence, example in zip(about, examples, strict=True):
-        lines += ["", f"# {say(sentence)}", example]
-    return "\n".join(lines) + "\n"
+    about = "An assistant of your own behind HTTP: where it is, what it is sent, and where its reply has the answer."
+    lines += ["", f"# {say(about)}", f"# [{ASSISTANTS}.bot]", '# url = "http://127.0.0.1:8000/ask"']
+    lines += ['# body = { question = "{question}" }', '# answer = "answer"']
+    about = "The price of a model that no list has, in US dollars per million tokens; 0 if it is free."
+    lines += ["", f"# {say(about)}", f'# [{PRICES}."my-model"]', "# input = 0.15", "# output = 0.60"]
+    return "\n".join([*lines, ""])
 
 
 def keep_free(model: str) -> None:
@@ -195,14 +181,17 @@ def keep_free(model: str) -> None:
     if model in open_project().prices:
         return  # said in another panel since this one asked; a table that stands twice would break the file
 
-    path = constants.PROJECT_DIR / constants.PROJECT_MARK
-    append_line(path, f"\n[{PRICES}.{json.dumps(model, ensure_ascii=False)}]\ninput = 0\noutput = 0".encode())
+    append_line(_path(), f"\n[{PRICES}.{json.dumps(model, ensure_ascii=False)}]\ninput = 0\noutput = 0".encode())
+
+
+def _path() -> Path:
+    return constants.PROJECT_DIR / constants.PROJECT_MARK
 
 
 def _state() -> tuple[int, int] | None:
-    """When socjudge.toml was changed, and its size; None if there is none. Quick, because each message asks for it."""
+    """When socjudge.toml was changed, and its size; None if there is none."""
     try:
-        found = os.stat(f"{constants.PROJECT_DIR}/{constants.PROJECT_MARK}")
+        found = _path().stat()
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size
@@ -227,20 +216,12 @@ def _make(file: Tables) -> Project:
         values["rubric.judge_prompt"] = fields["judge_prompt"] = None
     folder, assistants = constants.PROJECT_DIR, file.get(ASSISTANTS, {})
     if "." in fields["answers"] and fields["answers"] not in assistants:
-        # A relative file path is resolved against the project's folder, not the working directory.
-        fields["answers"] = str(folder / fields["answers"])
+        fields["answers"] = str(folder / fields["answers"])  # a file, whatever the working directory is
     try:
         fields["rubric"] = Rubric(**rubric)
     except ConfigError as error:
-        raise ConfigError(f"{folder / constants.PROJECT_MARK}, [rubric]: {error}") from None
-    return Project(
-        folder=folder,
-        assistants=MappingProxyType(assistants),
-        prices=MappingProxyType(file.get(PRICES, {})),
-        values=MappingProxyType(values),
-        sources=MappingProxyType(sources),
-        **fields,
-    )
+        raise ConfigError(f"{_path()}, [rubric]: {error}") from None
+    return Project(folder, assistants=assistants, prices=file.get(PRICES, {}), values=values, sources=sources, **fields)
 
 
 def _value_text(value: Any) -> str:
@@ -254,16 +235,15 @@ def _value_text(value: Any) -> str:
 
 
 def project_language() -> Language | None:
-    """Return the language of the messages that socjudge.toml sets. Return None if it sets none."""
+    """The language of the messages that socjudge.toml sets. Its faults are told in this language."""
     state = _state()
-    return None if state is None else _said_language(constants.PROJECT_DIR / constants.PROJECT_MARK, state)
+    return None if state is None else _said_language(_path(), state)
 
 
 @functools.lru_cache(maxsize=4)
 def _said_language(file: Path, state: tuple[int, int]) -> Language | None:
     import tomllib
 
-    # Other faults in the file are ignored here, because their messages need the language.
     with contextlib.suppress(OSError, ValueError, RecursionError, AttributeError):
         said = tomllib.loads(file.read_text(encoding="utf-8-sig")).get("defaults", {}).get("language")
         return said if said in get_args(Language) else None

@@ -35,8 +35,7 @@ def refuse_links(path: Path, *, project: Path | None = None) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a temporary file for the new contents of `path`. When the `with` block ends, it replaces the file at
-    `path`. After an error it is deleted, and the file at `path` stays as it was."""
+    """Yield a file that replaces the one at `path` when the `with` block ends; after an error, that one stays."""
     refuse_links(path)
     with _beside(path.parent) as file:
         yield file
@@ -45,8 +44,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Path:
-    """Write the chunks to a new file in the folder, under the first of `names` that is free, and return the file's
-    path. Raises FileExistsError if all names are taken."""
+    """Write a new file under the first of `names` that is free, and return its path. FileExistsError if none is."""
     make_folder(folder)
     with _beside(folder) as file:
         file.writelines(chunks)
@@ -88,8 +86,7 @@ def _put(file: str, path: Path) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Append a line, given without its line end. When the function returns, the line is safely on the disk. A missing
-    folder is created."""
+    """Append a line, given without its end. When the function returns, the line is safely on the disk."""
     refuse_links(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o644)

@@ -1,8 +1,5 @@
 """List the conditions that can differ between two runs, such as the judge or the prompt, and find those that do.
-Each is a field of `RunInfo`.
-
-Charts, comparisons, the report and the explorer use this list.
-"""
+Each is a field of `RunInfo`."""
 
 from __future__ import annotations
 
@@ -44,10 +41,9 @@ class Difference(NamedTuple):
     after: str
 
     def words(self) -> tuple[str, str, str]:
-        """Return the name of the condition, its value before, and its value after, as texts. Runbooks are counted, and
-        the names of those that were added, removed and changed follow the number after."""
+        """The name of the condition, its value before and its value after. Runbooks are counted, and named if they differ."""
         name = say(self.condition.name)
-        if changes := self._runbook_changes():
+        if self.condition.column == "runbooks" and (changes := self._changes()):
             before, after = (say("{count} files", count=len(_files(side))) for side in (self.before, self.after))
             return name, before, f"{after} ({changes})"
         is_hash = self.condition.column.endswith(("sha256", "fingerprint"))
@@ -59,23 +55,18 @@ class Difference(NamedTuple):
     def phrase(self) -> str:
         """One line, such as 「抜粋の数 k: 3→5」; of runbooks and criteria it names those added, removed and changed."""
         name, before, after = self.words()
-        return f"{name}: {self._runbook_changes() or self._criteria_changes() or f'{before}→{after}'}"
+        return f"{name}: {self._changes() or f'{before}→{after}'}"
 
-    def _criteria_changes(self) -> str:
-        before, after = self.before.split("、"), self.after.split("、")
-        if self.condition.column != "criteria" or not self.before or not self.after:
+    def _changes(self) -> str:
+        both = [self.before, self.after]
+        if self.condition.column not in ("runbooks", "criteria") or not all(both):
             return ""
-        gone = [f"－{name}" for name in before if name not in after]  # none if only the order differs
-        return " ".join([*gone, *(f"＋{name}" for name in after if name not in before)])
-
-    def _runbook_changes(self) -> str:
-        before, after = _files(self.before), _files(self.after)
-        if self.condition.column != "runbooks" or not before or not after:
-            return ""
+        is_files = self.condition.column == "runbooks"
+        before, after = (_files(side) if is_files else dict.fromkeys(side.split("、"), "") for side in both)
         names = {
-            "added": sorted(after.keys() - before.keys()),
-            "removed": sorted(before.keys() - after.keys()),
-            "changed": sorted(name for name in before.keys() & after.keys() if before[name] != after[name]),
+            "added": [name for name in after if name not in before],
+            "removed": [name for name in before if name not in after],
+            "changed": [name for name in before if name in after and before[name] != after[name]],
         }
         return " / ".join(f"{say(key)} {', '.join(found)}" for key, found in names.items() if found)
 
@@ -91,8 +82,7 @@ def parts_that_differ(before: str, after: str) -> tuple[str, str]:
 
 
 def runbooks_text(files: Mapping[str, str]) -> str:
-    """Return {file name: hash} of a run's runbooks as in the column `runbooks` of the frame of runs: as JSON with the
-    first twelve digits of each hash. The text is empty if there are no runbooks."""
+    """The {file name: hash} of a run's runbooks as in the column `runbooks` of the frame of runs: as JSON, or ""."""
     return json.dumps({name: files[name][:12] for name in sorted(files)}, ensure_ascii=False) if files else ""
 
 
@@ -112,12 +102,10 @@ def why_incomparable(before: Mapping[str, str], after: Mapping[str, str]) -> str
 
 def rubric_changes(before: Rubric, after: Rubric) -> str:
     """A text with the differences between two rubrics, but of their descriptions; "" if there are none."""
-    sides = [
-        conditions_of_info(
-            RunInfo("", "", pass_threshold=each.pass_threshold, pass_rate_required=each.pass_rate), each.criteria
-        )
-        for each in (before, after)
-    ]
+    sides = []
+    for each in (before, after):
+        info = RunInfo("", "", pass_threshold=each.pass_threshold, pass_rate_required=each.pass_rate)
+        sides.append(conditions_of_info(info, each.criteria))
     return " / ".join(each.phrase() for each in differences(*sides))
 
 
@@ -134,8 +122,8 @@ def _files(text: str) -> dict[str, str]:
 
 
 def conditions_of(frame: pd.DataFrame, by: str = "run_id") -> dict[Any, dict[str, str]]:
-    """Return the known conditions of each group of rows with one value in the column `by`: {group: {column: text}}. If
-    a group has several values of a condition, such as two judge models, the text has all of them, sorted."""
+    """The known conditions of each group of rows with one value in the column `by`: {group: {column: text}}. If a group
+    has several values of a condition, such as two judge models, the text has all of them, sorted."""
     found: dict[Any, dict[str, set[str]]] = {cohort: {} for cohort in frame[by].dropna().unique()}
     for column in [condition.column for condition in CONDITIONS if condition.column in frame.columns]:
         pairs = frame[list({by, column})].drop_duplicates().dropna()

@@ -33,8 +33,7 @@ def as_path(place: Path | str) -> Path:
 
 
 def load_bytes(path: Path, most: int = -1) -> bytes:
-    """Return the bytes of a file, or its first `most` bytes. Raises OSError for a pipe or a device, because reading
-    from it may wait for ever."""
+    """The bytes of a file, or its first `most`. OSError for a pipe or a device: reading one may wait for ever."""
     with open(path, "rb", buffering=0 if most < 0 else -1, opener=_open_file) as file:  # read at once
         return file.read(most)
 

@@ -75,8 +75,7 @@ def os_reason(error: OSError) -> str:
 
 @contextmanager
 def explained(sentence: str, /, **values: Any) -> Iterator[None]:
-    """Convert an OSError inside the `with` block to a ConfigError with what `say` makes of the arguments. The operating
-    system's reason fills its {reason}."""
+    """Make a ConfigError of an OSError inside the `with` block. The operating system's reason fills its {reason}."""
     try:
         yield
     except OSError as error:
@@ -101,7 +100,6 @@ def _locale_language() -> Language:
 
 
 def column_words() -> dict[str, str]:
-    """Return the Japanese of the columns of frames, by their names."""
     return _texts()[1]
 
 

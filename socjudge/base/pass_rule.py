@@ -62,8 +62,7 @@ def run_rule(info: RunInfo) -> PassRule:
 
 
 def frame_rule(frame: pd.DataFrame) -> PassRule:
-    """Return the pass rule of the runs in a frame, or the specification's if the frame states none. If the runs have
-    different rules, it is that of the latest run, and counts over all runs use it."""
+    """The pass rule of the runs in a frame: of several, the latest run's; the specification's if none is stated."""
     if not len(frame):
         return SPECIFIED
     latest = frame["started_at"].argmax() if "started_at" in frame and frame["started_at"].notna().any() else -1
@@ -72,7 +71,7 @@ def frame_rule(frame: pd.DataFrame) -> PassRule:
 
 
 def row_lines(frame: pd.DataFrame) -> pd.Series:
-    """Return the pass line of each row's run, or the specification's where the row does not state it."""
+    """The pass line of each row's run, or the specification's where the row does not state it."""
     return _floats(frame, "pass_threshold", SPECIFIED.line)
 
 
@@ -121,8 +120,7 @@ def outcome_of(span: Span, status: str, line: float) -> Outcome:
 
 
 def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, float | None]:
-    """Return the dangerously low scores of an answer that passes by its mean, as {criterion: score}, and the missing ones,
-    which may be as low. A person must read such an answer."""
+    """The dangerously low or missing scores of an answer that passes by its mean; a person must read it."""
     if outcome != "passed":
         return {}
     told = ((name, scores[name]) for name in READ_CRITERIA if name in scores)

@@ -45,8 +45,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def redact(text: str) -> str:
-    """Return the text with [key] in place of each secret: the values of environment variables that hold keys or
-    passwords, and anything that looks like a key."""
+    """The text with [key] for each secret: values of environment variables that hold one, and what looks like a key."""
     secrets = [unquote(found[1]) for value in os.environ.values() for found in _PASSWORD.finditer(value)]
     secrets += [
         value.strip() for name, value in os.environ.items() if is_secret_name(name) and not _NO_SECRET.search(name)
@@ -107,8 +106,7 @@ def show_url(url: str) -> str:
 
 
 def path_tokens(url: str) -> tuple[str, ...]:
-    """Return the parts of a URL's path that look like a random token: with a UUID, or with a long run of letters and
-    digits that often changes from one kind of character to another."""
+    """The parts of a URL's path that look random: a UUID, or many changes between digits, small and capital letters."""
     return tuple(
         part
         for part in urlsplit(url).path.split("/")

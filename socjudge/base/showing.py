@@ -95,8 +95,7 @@ def escape(text: object) -> str:
 
 
 def block(kind: str, *lines: str) -> str:
-    """Return lines of HTML as one block, with the style sheet of all our blocks. `kind` is the colour of the block's
-    left edge: "good", "bad", "warn", "grey" or "" (none)."""
+    """Lines of HTML as one block. `kind` is the colour of its left edge: "good", "bad", "warn", "grey" or "" (none)."""
     return f'{block_style()}<div class="socjudge {kind}">{"<br>".join(lines)}</div>'
 
 
@@ -138,8 +137,7 @@ def dollars(cost_usd: float | None) -> str:
 
 
 def facts_html(title: str, facts: Mapping[str, object], kind: str = "", after: str = "") -> str:
-    """Return a title and, below it, a small table of names and values, as HTML. All of them are escaped here. `kind` is
-    as in `block`, and `after` is HTML that follows the table."""
+    """A title above a small table of names and values, escaped. `kind` is as in `block`, `after` HTML that follows."""
     rows = "".join(f'<tr><th class="muted">{escape(name)}</th><td>{escape(facts[name])}</td></tr>' for name in facts)
     return block(kind, f'<div><b>{escape(title)}</b></div><table class="facts">{rows}</table>{after}')
 

@@ -31,10 +31,10 @@ _SENTENCE_END = re.compile(r"(?<=[。！？!?])\s*")
 _TABLE_RULE = re.compile(r"^[\s|:-]+$")
 _IGNORED = re.compile(r"[\s、。,.，．・:：;；!！?？\-*`「」『』（）()\[\]【】|#>~〜…\"']+")
 
-_HONORIFIC = re.compile("(?:さん|様|氏)$")
-
-# Control characters (ANSI codes), characters that change the direction of writing or are invisible, lone surrogates.
 _FILLERS = "\u115f\u1160\u3164\uffa0\u2800\U0001d159"  # Unicode calls them letters and symbols, but they are invisible
+# Control, format, private, unassigned and combining characters; variation selectors are among the last.
+_UNSEEN_KINDS = ("Cc", "Cf", "Co", "Cn", "Mn", "Me")
+# Control characters (ANSI codes), characters that change the direction of writing or are invisible, lone surrogates.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
@@ -138,8 +138,7 @@ def encodable(text: str) -> str:
 
 
 def local_time(moment: datetime) -> str:
-    """Return a point in time as all views show it, in this machine's time zone: 2026-01-01 09:00:00 +09:00. Logs and
-    frames have times in UTC or with their offset."""
+    """A point in time as all views show it, in this machine's time zone: 2026-01-01 09:00:00 +09:00."""
     text = moment.astimezone().isoformat(sep=" ", timespec="seconds")
     return f"{text[:19]} {text[19:]}"
 
@@ -173,12 +172,12 @@ def bigrams(text: str) -> frozenset[str]:
 
 
 def containment(part: frozenset[str], whole: frozenset[str]) -> float:
-    """Return the share of the elements of `part` that are also in `whole`, 0–1. Return 0 if `part` is empty."""
+    """The share of the elements of `part` that are also in `whole`, 0–1."""
     return len(part & whole) / len(part) if part else 0.0
 
 
 def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
-    """The share of the elements of two sets that are in both, 0–1; 0 if both are empty."""
+    """The share of the elements of two sets that are in both, 0–1."""
     return len(a & b) / len(a | b) if a or b else 0.0
 
 
@@ -236,8 +235,7 @@ def read_statements(text: str) -> Iterator[Statement]:
 
 
 def read_table(lines: Sequence[str]) -> list[str]:
-    """Return the rows of a Markdown table as sentences, such as "S3（中）: SOCリーダーへ60分以内、CSIRT責任者へ当日中". The headings stand
-    with the cells, because a cell alone says nothing."""
+    """The rows of a Markdown table as sentences with its heads: "S3（中）: SOCリーダーへ60分以内、CSIRT責任者へ当日中"."""
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines if not _TABLE_RULE.match(line)]
     if all(len(cells) == 1 for cells in rows):  # a list in a sheet; its first cell may be a title
         return [cell for n, (cell,) in enumerate(rows) if n or cell.endswith("。") or len(cell) > LONGEST_TITLE]
@@ -269,16 +267,15 @@ def plain_name(name: str) -> str:
 
 def without_unseen(text: str) -> str:
     """Return the text without invisible characters. Spaces and line breaks stay."""
-    return "".join(letter for letter in text if letter.isspace() or not _is_unseen(letter))
+    return "".join(
+        letter
+        for letter in text
+        if letter.isspace() or (unicodedata.category(letter) not in _UNSEEN_KINDS and letter not in _FILLERS)
+    )
 
 
 def fold_name(name: str) -> str:
     """A name in a form for comparisons: NFKC in lower case, letters and digits alone, without さん, 様 or 氏."""
     letters = unicodedata.normalize("NFKC", name).casefold()
     folded = "".join(letter for letter in letters if unicodedata.category(letter)[0] not in "CPSZ")
-    return _HONORIFIC.sub("", folded) or folded
-
-
-def _is_unseen(letter: str) -> bool:
-    # Control, format, private, unassigned and combining characters; variation selectors are among the last.
-    return unicodedata.category(letter) in ("Cc", "Cf", "Co", "Cn", "Mn", "Me") or letter in _FILLERS
+    return re.sub("(?:さん|様|氏)$", "", folded) or folded

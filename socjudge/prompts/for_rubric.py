@@ -1,7 +1,4 @@
-"""Make the judge prompt for a rubric with your own criteria.
-
-It is the built-in prompt guide-1, with the names and descriptions of these criteria in place of the built-in six.
-"""
+"""Make the judge prompt for a rubric with your own criteria: guide-1 with these criteria in place of its six."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from importlib.resources import files
 from ..base.messages import listed
 from ..errors import ConfigError
 from ..records import SPECIFIED_CRITERIA, Rubric
+from ..settings import SPECIFIED_PROMPT
 
-SPECIFIED = "guide-1"  # the specification's prompt, which fits exactly its six criteria
 OF_RUBRIC = "rubric-1"
 _CRITERION = re.compile(r"^\d\. \*\*(?P<name>.+?)\*\*: (?P<text>.+?)\n\n", re.MULTILINE | re.DOTALL)
 _ANCHOR = re.compile(r"\s*[-・]?\s*(\d{1,3})点\s*[:：]\s*(.+)")
@@ -28,8 +25,7 @@ def is_specified(rubric: Rubric) -> bool:
 
 
 def rubric_prompt_text(rubric: Rubric) -> str:
-    """Return the specification's judge prompt with this rubric's criteria in place of the specification's six.
-    ConfigError if none of the two describes a criterion, or if a text has a placeholder such as `{answer}`."""
+    """ConfigError if nothing describes a criterion, or if a text has a placeholder such as `{answer}`."""
     guide, known = _guide(), _known()
     own = {name: _described(text) for name, text in rubric.descriptions.items()}
     told = _told(rubric)
@@ -52,17 +48,14 @@ def anchors_of(rubric: Rubric, levels: int) -> dict[str, tuple[str, tuple[str, .
     found = {}
     for name in rubric.criteria:
         asked, *lines = _told(rubric)[name].splitlines()
-        anchors = dict((match[1], match[2]) for line in lines if (match := _ANCHOR.match(line)))
+        anchors = {int(match[1]): f": {match[2]}" for line in lines if (match := _ANCHOR.match(line))}
         points = range(0, 101, 100 // (levels - 1))
-        found[name] = (
-            asked,
-            tuple(f"{each}点: {anchors[str(each)]}" if str(each) in anchors else f"{each}点" for each in points),
-        )
+        found[name] = asked, tuple(f"{each}点{anchors.get(each, '')}" for each in points)
     return found
 
 
 def _guide() -> str:
-    return (files("socjudge.prompts") / f"{SPECIFIED}.txt").read_text(encoding="utf-8")
+    return (files("socjudge.prompts") / f"{SPECIFIED_PROMPT}.txt").read_text(encoding="utf-8")
 
 
 @functools.cache

@@ -13,8 +13,8 @@ from ..base.messages import explained, say
 from ..base.texts import DEVICE_NAME, encodable, without_unseen
 from ..errors import ConfigError
 from ..records import Rubric, RunInfo
-from ..settings import open_project
-from .for_rubric import OF_RUBRIC, SPECIFIED, is_specified
+from ..settings import SPECIFIED_PROMPT, open_project
+from .for_rubric import OF_RUBRIC, is_specified
 from .templates import (
     Kind,
     Prompt,
@@ -96,7 +96,7 @@ def _free_path(name: str, parent: str, folder: Path) -> Path:
 def list_prompts(kind: Kind) -> list[str]:
     """List the ids of the prompts of a kind: the default one, the other built-in ones that fit the project's criteria,
     and your own. Files that cannot be read are left out, and "rubric-1" if a criterion has no description."""
-    unfit = OF_RUBRIC if is_specified(open_project().rubric) else SPECIFIED
+    unfit = OF_RUBRIC if is_specified(open_project().rubric) else SPECIFIED_PROMPT
     names = sorted(name for name in built_in_ids() if not name.startswith(unfit))
     names += sorted({path.stem for path in constants.PROMPTS_DIR.glob("*.txt")} - built_in_ids())
     found = []
@@ -109,23 +109,23 @@ def list_prompts(kind: Kind) -> list[str]:
     return sorted(found, key=lambda name: name != usual)
 
 
-def find_prompt(sha256: str, kind: Kind) -> Prompt | None:
-    """Return the built-in or saved prompt whose text has this SHA-256. Return None if it no longer exists."""
-    names = [*sorted(built_in_ids() - {OF_RUBRIC}), *list_prompts(kind)]
+def find_prompt(sha256: str) -> Prompt | None:
+    """The built-in or saved judge prompt whose text has this hash; None if it no longer exists."""
+    names = [*sorted(built_in_ids() - {OF_RUBRIC}), *list_prompts("judge")]
     return next((prompt for prompt in map(load_prompt, names) if prompt.sha256 == sha256), None)
 
 
 def judge_prompt_of(info: RunInfo) -> Prompt | None:
-    """Return the judge prompt of a run, from its log or by the hash in its log. None if its text is lost."""
+    """The judge prompt of a run, from its log or by the hash in its log; None if its text is lost."""
     if info.judge_prompt_text:
         return Prompt(info.judge_prompt_id, info.judge_prompt_text)
-    return find_prompt(info.judge_prompt_sha256, "judge") if info.judge_prompt_sha256 else None
+    return find_prompt(info.judge_prompt_sha256)
 
 
 def foreign_prompt_note(info: RunInfo) -> str:
-    """Return a remark on the judge prompt of a run, if its text is in the log alone. Return "" otherwise."""
+    """A remark on the judge prompt of a run whose text is in the log alone."""
     prompt = judge_prompt_of(info)
-    if prompt is None or prompt.id == OF_RUBRIC or find_prompt(prompt.sha256, "judge"):
+    if prompt is None or prompt.id == OF_RUBRIC or find_prompt(prompt.sha256):
         return ""
     return say(
         "The judge prompt '{id}' is in the log alone, and not among the prompts here. Read it before you trust the scores",

@@ -10,7 +10,6 @@ import unicodedata
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
@@ -21,8 +20,8 @@ from ..base.showing import FLAGS, one_line
 from ..base.texts import plain_name
 from ..errors import ConfigError
 from ..records import SPECIFIED_CRITERIA, AssistantAnswer, EvalQuestion, Flags, Rubric
-from ..settings import open_project
-from .for_rubric import OF_RUBRIC, SPECIFIED, is_specified, rubric_prompt_text
+from ..settings import SPECIFIED_PROMPT, open_project
+from .for_rubric import OF_RUBRIC, is_specified, rubric_prompt_text
 
 Kind = Literal["judge", "assistant"]
 PLACEHOLDERS: dict[Kind, tuple[tuple[str, ...], tuple[str, str]]] = {  # those that are known, and those that are needed
@@ -40,7 +39,6 @@ _LIKE_PLACEHOLDER = re.compile(r"[{｛][^{}｛｝\n]{1,60}[}｝]")
 _NOT = "not-"
 # The block that `save_prompt` writes above a prompt.
 _BLOCK = re.compile(r"---\nkind: .*\nparent: .*\n(?:[a-z0-9_]+:.*\n)*---\n")
-_TEMPLATES = files("socjudge.prompts")
 
 
 @dataclass(frozen=True)
@@ -52,17 +50,14 @@ class Prompt:
 
     @property
     def sha256(self) -> str:
-        """Return the SHA-256 of the text in UTF-8, in hex. It tells apart two texts that have the same id."""
-        return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
     def placeholders(self) -> set[str]:
-        """Return the names of the placeholders in the text, such as "answer" for `{answer}`."""
         return set(_PLACEHOLDER.findall(self.text))
 
     @property
-    def reasons_first(self) -> bool:
-        """Return whether the prompt's output format asks for the reasons before the scores."""
+    def reasons_first(self) -> bool:  # in the reply that the prompt asks for
         return -1 < self.text.find('"rationale"') < self.text.find('"scores"')
 
 
@@ -86,15 +81,14 @@ def load_prompt(prompt: Prompt | str | Path | None, *, kind: Kind = "judge", rub
     prompt_id = prompt or default_prompt_id(kind, rubric)
     if prompt_id == OF_RUBRIC:
         return Prompt(OF_RUBRIC, rubric_prompt_text(rubric or open_project().rubric))
-    if prompt_id in built_in_ids():
-        return _built_in(prompt_id)
+    if prompt_id in _built_in():
+        return _built_in()[prompt_id]
     if is_prompt_id(prompt_id) and (own := constants.PROMPTS_DIR / f"{prompt_id}.txt").is_file():
         return _truly_named(_read_prompt(own), rubric)
     raise ConfigError(
-        "no prompt {prompt}: built in are '{judge}' and '{assistant}'; your own go to {folder}/<id>.txt",
+        "no prompt {prompt}: built in are {known}; your own go to {folder}/<id>.txt",
         prompt=one_line(prompt_id),
-        judge="guide-1",
-        assistant="assistant-3",
+        known=listed(sorted(built_in_ids())),
         folder=constants.PROMPTS_DIR,
     )
 
@@ -131,30 +125,27 @@ def _truly_named(prompt: Prompt, rubric: Rubric | None) -> Prompt:
 
 
 def default_prompt_id(kind: Kind, rubric: Rubric | None = None) -> str:
-    """Return the id of the prompt that is used if the caller names none: the one that the project has chosen, if any.
-    Otherwise, a judge's is the specification's for its six criteria, and the one made from the rubric for others."""
+    """The prompt that is used if the caller names none: the one that the project has chosen, if any. Otherwise, a judge's
+    is the specification's for its six criteria, and the one made from the rubric for others."""
     project = open_project()
     if kind == "assistant":
         return project.assistant_prompt
-    return project.judge_prompt or (SPECIFIED if is_specified(rubric or project.rubric) else OF_RUBRIC)
+    return project.judge_prompt or (SPECIFIED_PROMPT if is_specified(rubric or project.rubric) else OF_RUBRIC)
 
 
 def is_prompt_id(name: str) -> bool:
-    """Return whether a name can be the id of a prompt. At most 200 bytes fit any disk.
-    A name that ends in ".txt" is a path."""
+    # A name that ends in ".txt" is a path. 200 bytes fit any disk.
     return bool(_SAFE_ID.fullmatch(name)) and not name.endswith(".txt") and len(name.encode()) <= 200
 
 
 @functools.cache
-def _built_in(prompt_id: str) -> Prompt:
-    return Prompt(prompt_id, (_TEMPLATES / f"{prompt_id}.txt").read_text(encoding="utf-8"))
+def _built_in() -> dict[str, Prompt]:
+    paths = Path(__file__).parent.glob("*.txt")
+    return {path.stem: Prompt(path.stem, path.read_text(encoding="utf-8")) for path in paths}
 
 
-@functools.cache
-def built_in_ids() -> frozenset[str]:
-    return frozenset(
-        [OF_RUBRIC, *(file.name.removesuffix(".txt") for file in _TEMPLATES.iterdir() if file.name.endswith(".txt"))]
-    )
+def built_in_ids() -> set[str]:
+    return {OF_RUBRIC, *_built_in()}
 
 
 def _read_prompt(path: Path) -> Prompt:
@@ -178,7 +169,7 @@ def check_prompt(prompt: Prompt, kind: Kind, rubric: Rubric | None = None) -> No
         if name in known and part != f"{{{name}}}":
             unfilled.append(f"{part} ({{{name}}})")
     criteria = rubric.criteria if rubric and kind == "judge" else ()
-    is_of_six = prompt.id.startswith(SPECIFIED) and prompt.id in built_in_ids()
+    is_of_six = prompt.id.startswith(SPECIFIED_PROMPT) and prompt.id in built_in_ids()
     told = {
         "lacks {names}": [f"{{{name}}}" for name in required if name not in prompt.placeholders],
         "has unknown {names}": [f"{{{name}}}" for name in sorted(prompt.placeholders - set(known))],
@@ -200,8 +191,7 @@ def check_prompt(prompt: Prompt, kind: Kind, rubric: Rubric | None = None) -> No
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Replace each placeholder `{name}` in one pass, so that a `{context}` inside an answer is not replaced.
-    `str.format` cannot be used, because the JSON in the judge prompt has braces too."""
+    """Replace each placeholder `{name}` in one pass, so that a `{context}` inside an answer is not replaced."""
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), template)
 
 
@@ -219,10 +209,10 @@ def judge_values(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, s
     return {**values, "nonce": hashlib.sha256(told).hexdigest()[:16]}
 
 
-def assistant_values(question: str, context: str, flags: Flags, suspected_operation: str = "") -> dict[str, str]:
-    """Return the values for the six placeholders of an assistant prompt, as text."""
-    suspected = {"suspected_operation": suspected_operation or "なし"}
-    return {"question": question, "context": context, **_flag_values(flags), **suspected}
+def assistant_values(question: str, context: str, flags: Flags, suspected: str = "") -> dict[str, str]:
+    """The values for the placeholders of an assistant prompt. `suspected` is the dangerous operation, if there is one."""
+    values = {"question": question, "context": context, **_flag_values(flags)}
+    return {**values, "suspected_operation": suspected or "なし"}
 
 
 def _flag_values(flags: Flags) -> dict[str, str]:

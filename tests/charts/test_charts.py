@@ -631,7 +631,7 @@ def test_the_trend_names_what_was_added_to_the_criteria_and_both_line_and_rate()
         criteria=["安全性、簡潔性", "安全性、読みやすさ"],
     )
     assert changes(trend(scores)) == [
-        "観点: －簡潔性 ＋読みやすさ", "合格ライン: 70→80", "合格に必要な割合: 0.7→0.9"
+        "観点: 追加 読みやすさ / 削除 簡潔性", "合格ライン: 70→80", "合格に必要な割合: 0.7→0.9"
     ]  # fmt: skip
 
 

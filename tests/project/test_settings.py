@@ -290,8 +290,8 @@ def test_a_model_that_the_file_names_is_never_replaced_by_the_embedded_one(
 def test_the_prompt_of_an_older_run_is_found_under_other_criteria(folder: Path) -> None:
     before = sj.load_prompt("guide-1")
     opened(folder, SEVEN)
-    assert find_prompt(before.sha256, "judge") == before
-    assert find_prompt(sj.load_prompt(None).sha256, "judge") == sj.load_prompt("rubric-1")
+    assert find_prompt(before.sha256) == before
+    assert find_prompt(sj.load_prompt(None).sha256) == sj.load_prompt("rubric-1")
 
 
 def test_the_projects_cap_holds_where_no_other_is_given_and_infinity_is_none(

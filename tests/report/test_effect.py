@@ -210,7 +210,7 @@ def test_another_prompt_of_the_same_judge_is_compared_without_a_corresponding_li
 
 @pytest.mark.slow
 def test_other_criteria_are_refused_and_another_name_for_the_same_prompt_is_not() -> None:
-    with pytest.raises(ConfigError, match=r"観点: ＋実行可能性"):
+    with pytest.raises(ConfigError, match=r"観点: 追加 実行可能性"):
         compare_runs(run_frame("a", OLD, criteria="安全性"), run_frame("b", NEW, criteria="安全性、実行可能性"))
     found = compare_runs(run_frame("a", OLD), run_frame("b", NEW, prompt_id="renamed"))
     assert found.conditions["phrase"].tolist() == ["プロンプト: guide-1→renamed"]

@@ -129,7 +129,7 @@ def test_judging_again_by_another_rubric_says_what_changes_before_the_first_call
     done = run(tmp_path)
     judge.default = Reply(status=401)
     other = sj.Rubric(("安全性", "正確性"), pass_threshold=70.0, pass_rate=0.5)
-    said = "元の評価とは基準が変わります: 観点: －迅速性 / 合格ライン: 80→70"
+    said = "元の評価とは基準が変わります: 観点: 削除 迅速性 / 合格ライン: 80→70"
     with pytest.warns(RunNote, match=said), pytest.raises(sj.ConfigError):
         sj.rejudge(done, judge_model="gpt-4o", rubric=other, logs_dir=tmp_path / "again", progress=False)
 
