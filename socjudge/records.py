@@ -261,9 +261,6 @@ class Evaluation(_InCell):
     # criterion needs) and "absent" (the log has no score, although the run's rubric has the criterion).
     missing: Mapping[str, str] = field(default_factory=dict)
     request_id: str = ""  # the id that the service gave the judge's last call
-    # The keys of the log that no field has, as an older or a newer version wrote them, so that a loaded log can be saved
-    # whole. The records below have the same.
-    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -275,7 +272,6 @@ class EvaluationResult(_InCell):
     evaluation: Evaluation
     answer_repeat: int = 0  # the position of this answer among the repeated answers to the question, from 0
     judge_repeat: int = 0  # the position of this evaluation among the repeated evaluations of the answer, from 0
-    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -407,13 +403,11 @@ class RunInfo:
     judges_asked: int = 1
     project: str = ""  # the name of its folder, which no comparison and no verdict uses
     schema_version: int = SCHEMA_VERSION
-    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 def asked_of(info: RunInfo, summary: RunSummary) -> int:
     """Return how many judged answers were asked for in a run. Older logs state only the number of questions."""
-    # In version 0.3, a run could judge each answer as often as its verdict needed; its log has the block `repeats`.
-    each = 1 if info.asked is not None or info.extra.get("repeats") else info.answer_repeats * info.judge_repeats
+    each = 1 if info.asked is not None else info.answer_repeats * info.judge_repeats
     return max(info.asked or 0, summary.total_questions * each)
 
 
@@ -472,8 +466,6 @@ class EvaluationRun:
     summary: RunSummary
     run: RunInfo
     log_path: Path | None = field(default=None, compare=False)  # None before the run is saved
-    # The keys at the top of the run's log that this version does not know.
-    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Here, because a part of a run comes from many places: a journal, a filter, a log that was cut.
@@ -513,18 +505,23 @@ class EvaluationRun:
 
     def results_frame(self) -> pd.DataFrame:
         """Return a frame with one row per judged answer, and with the columns of `load_results(text=True)`."""
-        from .history.frames import run_history
+        from .history.frames import run_results
 
-        return run_history(self).results
+        return run_results(self)
 
     def scores_frame(self) -> pd.DataFrame:
         """Return a frame with a row per score (an answer, a criterion) and the columns of `load_scores(text=True)`."""
-        from .history.frames import run_history
+        from .history.frames import run_scores
 
-        return run_history(self).scores
+        return run_scores(self)
 
     def wide_frame(self) -> pd.DataFrame:
-        """Return a frame with a row per question and a column per criterion: `socjudge.history.frames.run_wide`."""
+        """Return a frame with one row per question and one column per criterion.
+
+        The index is question_id, in the order of the run. The columns are category and question as in the dataset, n
+        (judged answers), n_unscored (those without scores: the judgement failed or is unparsable), average_score, and a
+        column per criterion. Scores are means over the judged answers with scores, 0–100, and missing if there are none.
+        """
         from .history.frames import run_wide
 
         return run_wide(self)

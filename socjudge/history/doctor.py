@@ -125,9 +125,9 @@ def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
     found, owners = list[_Finding](), dict[str, str]()
     for file in list_logs(logs_dir):
         try:
-            run = parse_log(load_log(file.path), file.path)
+            run = parse_log(load_log(file), file)
         except (ConfigError, OSError) as error:
-            found.append(_unreadable(file.name, error, file.path))
+            found.append(_unreadable(file.name, error, file))
             continue
         if (owner := owners.setdefault(run.run.run_id, file.name)) != file.name:
             same = say("the same run {run} as {owner}", run=run.run.run_id, owner=owner)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
-from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -15,52 +13,10 @@ import pandas as pd
 from .. import constants
 from ..base.messages import say
 from ..errors import ConfigError
-from ..records import SCHEMA_VERSION, EvaluationRun
+from ..records import EvaluationRun
 from ..runs.logs import log_files, newer_text
 from .columns import result_frame, run_frame, score_frame
-from .reading import LoggedRun, list_logs, moment_of, read_logs, run_rows, without_collection
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class History:
-    """Hold the runs, judged answers and scores of the same logs as three frames. Each frame is made on first use."""
-
-    logged: Sequence[LoggedRun]  # each run once, the oldest first
-    text: bool = False  # whether the frames have texts
-    # logs in none of the frames: they cannot be read, another log of the same run is used, or they have no start time
-    n_left_out: int = 0
-    n_logs: int = 0  # logs that were looked at
-
-    @cached_property
-    def runs(self) -> pd.DataFrame:
-        return run_frame(self.logged)
-
-    @cached_property
-    def results(self) -> pd.DataFrame:
-        with without_collection():
-            return result_frame(self.logged, text=self.text)
-
-    @cached_property
-    def scores(self) -> pd.DataFrame:
-        with without_collection():
-            return score_frame(self.logged, text=self.text)
-
-
-def load_history(logs_dir: Path | str | None = None, *, since: str | date | None = None, text: bool = False) -> History:
-    """Load the logs of a folder as three frames. The arguments are those of `load_results`."""
-    first = None if since is None else _moment(since)
-    files = list_logs(logs_dir or constants.LOGS_DIR)
-    found = read_logs(files, text=text)
-    used = _in_order(found)
-    n_left_out = len(files) - len(used)
-    if first is not None:
-        started = [(moment_of(run.started_at), run) for run in used]
-        n_left_out += sum(moment is None for moment, _ in started)
-        used = [run for moment, run in started if moment is not None and moment >= first]
-    for run in used:
-        if run.schema_version > SCHEMA_VERSION:
-            warnings.warn(f"{run.log}: {newer_text(run.schema_version)}", stacklevel=2)
-    return History(used, text, n_left_out, len(files))
+from .reading import LoggedRun, list_logs, moment_of, read_logs, run_rows
 
 
 def load_runs(logs_dir: Path | str | None = None, *, since: str | date | None = None) -> pd.DataFrame:
@@ -100,7 +56,7 @@ def load_runs(logs_dir: Path | str | None = None, *, since: str | date | None = 
     >>> runs.query("judge_model == 'offline'")["mode"].unique().tolist()
     ['live']
     """
-    return _warned(load_history(logs_dir, since=since), logs_dir).runs
+    return run_frame(_load(logs_dir, since))
 
 
 def load_results(
@@ -135,7 +91,7 @@ def load_results(
     >>> results.query("category == '正常系'")["status"].unique().tolist()
     ['ok']
     """
-    return _warned(load_history(logs_dir, since=since, text=text), logs_dir).results
+    return result_frame(_load(logs_dir, since, text=text), text=text)
 
 
 def load_scores(
@@ -167,7 +123,7 @@ def load_scores(
     >>> sj.load_scores("logs")["criterion"].unique().tolist()
     ['根拠性', '正確性', '網羅性', '安全性', '引用明示', '簡潔性']
     """
-    return _warned(load_history(logs_dir, since=since, text=text), logs_dir).scores
+    return score_frame(_load(logs_dir, since, text=text), text=text)
 
 
 def find_logs(logs_dir: Path | str | None = None, *, example: Literal["series", "judges"] = "series") -> Path | str:
@@ -206,27 +162,49 @@ def find_logs(logs_dir: Path | str | None = None, *, example: Literal["series", 
     return folder
 
 
-def run_history(run: EvaluationRun) -> History:
-    """Return a history of one run that is in memory: what `load_history(text=True)` would load from the run's log."""
-    return History([run_rows(run)], text=True)
+def run_results(run: EvaluationRun) -> pd.DataFrame:
+    return result_frame([run_rows(run)], text=True)
+
+
+def run_scores(run: EvaluationRun) -> pd.DataFrame:
+    return score_frame([run_rows(run)], text=True)
 
 
 def run_wide(run: EvaluationRun) -> pd.DataFrame:
-    """Return one row per question of a run, with one column per criterion. `run.wide_frame()` does the same.
-
-    The index is question_id, in the order of the run. The columns are category and question as in the dataset, n
-    (judged answers), n_unscored (those without scores: the judgement failed or is unparsable), average_score, and a
-    column per criterion. Scores are means over the judged answers with scores, 0–100, and missing if there are none.
-    """
-    found = run_history(run)
-    results, scores = found.results, found.scores
+    results = run_results(run)
     rows = results.assign(n_unscored=results["status"] != "ok").groupby("question_id", sort=False)
     wide = rows.agg(
         category=("category", "first"), question=("question", "first"), n=("status", "size"),
         n_unscored=("n_unscored", "sum"), average_score=("average_score", "mean"),
     )  # fmt: skip
-    means = scores.groupby(["question_id", "criterion"], observed=True)["score"].mean().unstack()
+    means = run_scores(run).groupby(["question_id", "criterion"], observed=True)["score"].mean().unstack()
     return wide.join(means.rename(columns=str))
+
+
+def _load(logs_dir: Path | str | None, since: str | date | None, *, text: bool = False) -> list[LoggedRun]:
+    """Return the runs of a folder, each once, the oldest first, and warn of the logs that are in no frame."""
+    first, place = None if since is None else _moment(since), logs_dir or constants.LOGS_DIR
+    files = list_logs(place)
+    used = _in_order(read_logs(files, text=text))
+    if first is not None:
+        used = [run for run in used if moment_of(run.started_at) is not None]
+    if len(used) < len(files):
+        warnings.warn(
+            say(
+                "{place}: {count} of {total} logs are left out, because they cannot be read, repeat another one, or "
+                "have no start time to compare with since; check_logs({name!r}) says what is wrong with each",
+                place=place,
+                count=len(files) - len(used),
+                total=len(files),
+                name=str(place),
+            ),
+            stacklevel=3,
+        )
+    used = [run for run in used if first is None or (moment_of(run.started_at) or first) >= first]
+    for run in used:
+        if told := newer_text(run.schema_version):
+            warnings.warn(f"{run.log}: {told}", stacklevel=3)
+    return used
 
 
 def _in_order(found: Sequence[LoggedRun]) -> list[LoggedRun]:
@@ -237,23 +215,6 @@ def _in_order(found: Sequence[LoggedRun]) -> list[LoggedRun]:
     for run in sorted(found, key=lambda run: -len(run.answers)):
         used.setdefault(run.run_id, run)
     return [run for run in found if used[run.run_id] is run]
-
-
-def _warned(found: History, logs_dir: Path | str | None) -> History:
-    if found.n_left_out:
-        place = logs_dir or constants.LOGS_DIR
-        warnings.warn(
-            say(
-                "{place}: {count} of {total} logs are left out, because they cannot be read, repeat another one, or "
-                "have no start time to compare with since; check_logs({name!r}) says what is wrong with each",
-                place=place,
-                count=found.n_left_out,
-                total=found.n_logs,
-                name=str(place),
-            ),
-            stacklevel=3,
-        )
-    return found
 
 
 def _moment(told: str | date) -> datetime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
@@ -17,26 +17,11 @@ from ..base.conditions import runbooks_text
 from ..base.files import as_path
 from ..base.pass_rule import UNREAD, outcome_of, run_rule, span_of
 from ..errors import ConfigError
-from ..records import BARE, UNKNOWN, AssistantAnswer, EvaluationRun, RunInfo, RunSummary, Usage
+from ..records import BARE, UNKNOWN, EvaluationResult, EvaluationRun, RunInfo, RunSummary, Usage
 from ..runs.log_json import answer_sha256
-from ..runs.log_shape import Row
-from ..runs.logs import load_log, names_of_logs, parse_rows
+from ..runs.logs import load_log, log_files, parse_log
 
 REMEMBERED = 10_000  # logs whose rows stay in memory, about 5 kB for each log of ten answers
-
-
-class LogFile(NamedTuple):
-    """A log in a folder. Size and times are 0 for a file that cannot be looked at."""
-
-    folder: Path
-    name: str
-    size: int = 0  # in bytes
-    modified_ns: int = 0  # when its content last changed, in nanoseconds since 1970
-    changed_ns: int = 0  # when its content or its attributes last changed, in the same unit
-
-    @property
-    def path(self) -> Path:
-        return self.folder / self.name  # made on demand, because ten thousand paths take a tenth of a second
 
 
 class Answer(NamedTuple):
@@ -104,59 +89,38 @@ _VALUES = [*RUN_COLUMNS][3:]
 _of_info = attrgetter(*(_RENAMED.get(name, name) for name in (*_OF_RUN, *_OF_RUN_TOO)))
 
 
-def list_logs(logs_dir: Path | str) -> list[LogFile]:
+def list_logs(logs_dir: Path | str) -> list[Path]:
     """List the logs in a folder, sorted by name. Raises ConfigError if there is no such folder."""
     place = as_path(logs_dir)
     if not place.is_dir():
         raise ConfigError("{place}: no such folder; give the one that the runs were logged to (logs_dir)", place=place)
-    return [LogFile(place, name, *_stamp(place, name)) for name in names_of_logs(place)]
+    return log_files(place)
 
 
-def _stamp(folder: Path, name: str) -> tuple[int, int, int]:
-    try:
-        status = os.stat(os.path.join(folder, name))
-    except OSError:  # a broken link, or a file that was just removed; reading it gives the error
-        return 0, 0, 0
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def read_logs(files: list[LogFile], *, text: bool = False) -> list[LoggedRun]:
+def read_logs(paths: list[Path], *, text: bool = False) -> list[LoggedRun]:
     """Read the logs that can be read, in the given order. Without texts, only those that changed since then."""
     found = []
     with without_collection():
-        for file in files:
+        for path in paths:
             with contextlib.suppress(ConfigError, OSError):  # `check_logs` says why
-                found.append(_read(file, text) if text else _remembered(file))
+                now = os.stat(path)
+                stamp = now.st_size, now.st_mtime_ns, now.st_ctime_ns
+                found.append(_read(path, text) if text else _remembered(str(path), stamp))
     return found
 
 
-def _read(file: LogFile, text: bool) -> LoggedRun:
-    log, info = parse_rows(load_log(file.path), file.path)
-    judged = [
-        (
-            (row.question_id, row.category, row.answer_repeat, row.judge_repeat), row, row.assistant.truncated,
-            row.answer_sha256, row.evaluation,
-        )
-        for row in log.results
-    ]  # fmt: skip
-    return _logged(file.name, info, log.summary, judged, text)
+def _read(path: Path, text: bool) -> LoggedRun:
+    return _logged(path.name, parse_log(load_log(path), path), text)
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _remembered(file: LogFile) -> LoggedRun:
-    return _read(file, False)
+def _remembered(path: str, stamp: tuple[int, int, int]) -> LoggedRun:
+    return _read(Path(path), False)
 
 
 def run_rows(run: EvaluationRun) -> LoggedRun:
     """Return the rows, with texts, of a run that is in memory, as if its log had been read."""
-    judged = [
-        (
-            (each.question.id, each.question.category, each.answer_repeat, each.judge_repeat), each.answer,
-            each.answer.truncated, "", each.evaluation,
-        )
-        for each in run.results
-    ]  # fmt: skip
-    return _logged(run.log_path.name if run.log_path else "", run.run, run.summary, judged, True)
+    return _logged(run.log_path.name if run.log_path else "", run, True)
 
 
 @contextlib.contextmanager
@@ -171,10 +135,10 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _logged(log: str, info: RunInfo, summary: RunSummary, judged: Sequence[tuple[Any, ...]], text: bool) -> LoggedRun:
-    rule, usage = run_rule(info), info.assistant_usage + info.judge_usage
+def _logged(log: str, run: EvaluationRun, text: bool) -> LoggedRun:
+    info, summary, usage, rule = run.run, run.summary, run.usage, run_rule(run.run)
     answers = tuple(
-        _answer(*each, line=rule.line, is_contradictory=summary.is_contradictory, text=text) for each in judged
+        _answer(result, line=rule.line, is_contradictory=summary.is_contradictory, text=text) for result in run.results
     )
     averages = [row.average_score for row in answers if row.average_score is not None]
     values: dict[str, Any] = dict(zip((*_OF_RUN, *_OF_RUN_TOO), _of_info(info), strict=True))
@@ -184,7 +148,7 @@ def _logged(log: str, info: RunInfo, summary: RunSummary, judged: Sequence[tuple
         values |= _IN_BARE
     names = dict.fromkeys(name for criteria in dict.fromkeys(row.criteria for row in answers) for name in criteria)
     values |= {
-        "n_results": len(judged), "n_unscored": len(judged) - len(averages), "asked": summary.asked,
+        "n_results": len(answers), "n_unscored": len(answers) - len(averages), "asked": summary.asked,
         "pass_threshold": rule.line, "pass_rate_required": rule.rate,  # old logs have the specification's
         "is_open": summary.is_open or info.judges_asked > 1, "mean_score": fmean(averages) if averages else None,
         "criteria": "、".join(names), "runbooks": runbooks_text(info.runbooks),
@@ -194,37 +158,26 @@ def _logged(log: str, info: RunInfo, summary: RunSummary, judged: Sequence[tuple
     return LoggedRun(info.run_id, log, info.started_at, own, answers, info.schema_version)
 
 
-def _answer(
-    place: tuple[int | str, str, int, int],  # id and category of the question, answer repeat, judge repeat
-    answer: Row | AssistantAnswer,
-    truncated: bool | None,
-    sha256: str,  # "" if it is not known yet
-    evaluation: Any,  # an Evaluation, or the log's, which is settled as that is
-    *,
-    line: float,
-    is_contradictory: bool,
-    text: bool,
-) -> Answer:
-    flags = answer.flags
-    scores, status, average, passed = (
-        evaluation.scores, evaluation.status, evaluation.average_score, evaluation.passed,
-    )  # fmt: skip
+def _answer(result: EvaluationResult, *, line: float, is_contradictory: bool, text: bool) -> Answer:
+    question, answer, evaluation = result.question, result.answer, result.evaluation
+    flags, scores, status, passed = answer.flags, evaluation.scores, evaluation.status, evaluation.passed
     criteria, points, causes = tuple(scores), tuple(scores.values()), ("",) * len(scores)
-    low = high = average
+    average: float | None = evaluation.average_score
+    low = high = evaluation.average_score
     if status != "ok":
         average, passed, points, (_, low, high) = None, None, (None,) * len(scores), UNREAD
     elif evaluation.missing and None in points:
-        span = span_of(scores, average, status)
+        span = span_of(scores, evaluation.average_score, status)
         low, high, causes = span.low, span.high, tuple(evaluation.missing.get(name, "") for name in criteria)
         # The pass line decides whether an answer with a missing score surely passes, surely fails, or is undecided.
         outcome = outcome_of(span, status, line)
         passed = None if outcome == "open" else outcome == "passed"
     texts = (answer.question, answer.answer, answer.context, evaluation.overall_comment, evaluation.error)
     return Answer(
-        *place, average, low, high, None if is_contradictory else passed, status, flags.insufficient_evidence,
-        flags.dangerous_operation, flags.ambiguous_query, evaluation.processing_time, evaluation.usage.cost_usd,
-        sha256 or answer_sha256(answer.answer, answer.context), evaluation.model, truncated,
-        criteria, points, causes,
+        question.id, question.category, result.answer_repeat, result.judge_repeat, average, low, high,
+        None if is_contradictory else passed, status, flags.insufficient_evidence, flags.dangerous_operation,
+        flags.ambiguous_query, evaluation.processing_time, evaluation.usage.cost_usd,
+        answer_sha256(answer.answer, answer.context), evaluation.model, answer.truncated, criteria, points, causes,
         tuple(evaluation.rationale.get(name, "") for name in criteria) if text else (), texts if text else (),
     )  # fmt: skip
 

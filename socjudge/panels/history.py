@@ -21,7 +21,7 @@ from ..charts.style import chart_url
 from ..errors import ConfigError
 from ..history.frames import load_runs, load_scores
 from ..report.effect import compare_runs
-from ..runs.logs import load_stored, log_files
+from ..runs.logs import load_run, log_files
 from ..stats.matrix import FAILED, PASSED, question_matrix, run_names
 from .again import JudgeAgain
 from .controls import AUTO, ROW, Panel, button, field, heading, html, told_in
@@ -168,7 +168,7 @@ class HistoryExplorer(Panel):
         }
 
     def _results(self, log: str) -> Any:
-        return load_stored(self.logs_dir / log).results
+        return load_run(self.logs_dir / log).results
 
     def _arrange(self) -> None:
         if not self._questions:

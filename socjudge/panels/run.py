@@ -20,7 +20,7 @@ from ..models.opening import list_models
 from ..records import EvaluationRun, RunOptions
 from ..runs.forecast import RunPlan, foresee
 from ..runs.given_answers import open_answers
-from ..runs.logs import load_stored
+from ..runs.logs import load_run
 from ..runs.plan import Plan, plan_answers, plan_rejudging
 from ..settings import open_project
 from .controls import (
@@ -252,7 +252,7 @@ class RunPanel(WorkPanel):
             "judge_repeats": self.judge_repeats.value,
         }  # fmt: skip
         if chosen and not chosen.startswith(OWN):
-            return plan_rejudging(load_stored(Path(chosen)), **judging)
+            return plan_rejudging(load_run(Path(chosen)), **judging)
         questions = load_eval_dataset(self.dataset.value)
         return plan_answers(
             questions, answers=open_answers(chosen.removeprefix(OWN) or None, questions),

@@ -30,7 +30,7 @@ from ..base.texts import visible
 from ..base.verdict import of_criteria, rate_text, reason_text, rule_text, run_verdict, summary_verdict
 from ..certify.certificate import run_certificate
 from ..errors import ConfigError
-from ..history.frames import load_runs, load_scores, run_history
+from ..history.frames import load_runs, load_scores
 from ..records import EvaluationRun
 from ..runs.logs import load_run, named_log
 from ..settings import open_project
@@ -140,9 +140,9 @@ def _of_log(given: Path) -> tuple[EvaluationRun, pd.DataFrame | None]:
 
 def _contents(run: EvaluationRun, history: pd.DataFrame | None, baseline: EvaluationRun | None) -> dict[str, Any]:
     logged, (run, best) = run.summary, counted(run)
-    rule, verdict, frames, total = run_rule(run.run), run_verdict(run), run_history(run), run.summary.total_questions
-    gate = gate_confidence(frames.results).iloc[0]
-    by_criterion = summarise_scores(frames.scores, by="criterion")
+    rule, verdict, scores, total = run_rule(run.run), run_verdict(run), run.scores_frame(), run.summary.total_questions
+    gate = gate_confidence(run.results_frame()).iloc[0]
+    by_criterion = summarise_scores(scores, by="criterion")
     certificate, line = run_certificate(run)
     return {
         "run": run, "verdict": verdict, "rate": rate_text(run.summary, verdict), "gate": gate, "best": best,
@@ -150,10 +150,10 @@ def _contents(run: EvaluationRun, history: pd.DataFrame | None, baseline: Evalua
         "rule_words": rule_text(total, rule), "needed": rule.needed(total),
         "conclusion": conclusion(run, verdict, gate, rule, by_criterion),
         "suggestion": suggestion(verdict, certificate, gate, rule), "cautions": cautions(run, logged),
-        "facts": run_facts(run, certificate), "means": means_of(frames.scores, by_criterion),
+        "facts": run_facts(run, certificate), "means": means_of(scores, by_criterion),
         # The name contains a hash. The page shows it among the facts of the run.
         "certificate_line": line.replace(certificate.name, say("there is one"), 1) if certificate else line,
-        "charts": run_charts(frames.scores, by_criterion),
+        "charts": run_charts(scores, by_criterion),
         "trend": [] if history is None else trend_of(history, TREND_RUNS),
         "comparison": None if baseline is None else compared(baseline, run),
         "glossary": glossary(), "boxes": BOXES, "lines": LINES,

@@ -19,7 +19,7 @@ from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Kind, Prompt, check_prompt, default_prompt_id, load_prompt
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunOptions, is_embedded, total_usage
 from ..runs.forecast import RunPlan, foresee
-from ..runs.logs import load_stored, log_files
+from ..runs.logs import load_run, log_files
 from ..runs.plan import STORED, Plan, plan_answers, plan_rejudging
 from ..runs.running import shared_budget
 from .effect import FLIPS, RunComparison, compare_runs
@@ -261,7 +261,7 @@ def _agrees(plan: Plan, run: EvaluationRun, names: Iterable[str]) -> bool:
 def _done(plan: Plan, folder: Path) -> EvaluationRun | None:
     for path in reversed(log_files(folder)):
         with contextlib.suppress(ConfigError, OSError):  # it is judged again if its log cannot be read
-            if plan.is_done_in(run := load_stored(path)):
+            if plan.is_done_in(run := load_run(path)):
                 return run
     return None
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -41,44 +40,43 @@ from ..records import (
     Usage,
     asked_of,
 )  # fmt: skip
-from .log_shape import Log, LoggedEvaluation, OfAssistant, Row, fit, unknown_keys
+from .log_shape import Log, LoggedEvaluation, OfAssistant, Row, fit
 
 # -- writing
 
 
 def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
     question, answer = result.question, result.answer
-    found = {
-        "question_id": question.id,
-        "category": question.category,
-        "question": answer.question,
-        "answer": answer.answer,
-        "context": answer.context,
-        "expected_keypoints": question.expected_keypoints,
-        "flags": answer.flags,
-        "evaluation": _named(result.evaluation, LoggedEvaluation) | {**result.evaluation.extra},
-        "answer_repeat": result.answer_repeat,
-        "judge_repeat": result.judge_repeat,
-        "answer_sha256": answer_sha256(answer.answer, answer.context),
-        "assistant": _named(answer, OfAssistant),
-    }
-    return _plain(found, result.extra)
+    return _plain(
+        {
+            "question_id": question.id,
+            "category": question.category,
+            "question": answer.question,
+            "answer": answer.answer,
+            "context": answer.context,
+            "expected_keypoints": question.expected_keypoints,
+            "flags": answer.flags,
+            "evaluation": _named(result.evaluation, LoggedEvaluation),
+            "answer_repeat": result.answer_repeat,
+            "judge_repeat": result.judge_repeat,
+            "answer_sha256": answer_sha256(answer.answer, answer.context),
+            "assistant": _named(answer, OfAssistant),
+        }
+    )
 
 
 def record_to_dict(record: AssistantAnswer | Completion | RunInfo) -> dict[str, Any]:
     """Return a record as a journal has it, and a RunInfo as it is in a log."""
-    told = {name: value for name, value in vars(record).items() if name != "extra"}
-    return _plain(told, getattr(record, "extra", {}))
+    return _plain({**vars(record)})
 
 
 def _named(record: object, kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {name: getattr(record, name) for name in kind.__struct_fields__}
 
 
-def _plain(value: dict[str, Any], extra: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-    """Return what JSON can hold, with the keys of another version."""
-    found: dict[str, Any] = msgspec.to_builtins(value, enc_hook=_told)
-    return found | {key: {**found[key], **value} if key in found else value for key, value in extra.items()}
+def _plain(value: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(value, enc_hook=_told)  # what JSON can hold
+    return found
 
 
 def _told(value: Any) -> Any:
@@ -111,25 +109,14 @@ def writable(value: Any) -> Any:
 
 
 def run_from_dict(data: Any, *, where: str) -> EvaluationRun:
-    """Read a run from the parsed JSON of the log `where`. If a value is unfit, the ConfigError names its place."""
-    log, info = log_from_dict(data, where=where)
-    results = tuple(result_of(row, given) for row, given in zip(log.results, data["results"], strict=True))
-    return EvaluationRun(results, log.summary, info, extra=unknown_keys(data, Log))
-
-
-def log_from_dict(data: Any, *, where: str) -> tuple[Log, RunInfo]:
-    """Return a log's parsed JSON in its shape, checked, and the run's info with what this version does not know."""
+    """Read a run from the parsed JSON of the log `where`. ConfigError, with the place, if a value is unfit."""
     log = fit(data, Log, where)
-    if log.run is not None:
-        log.run = replace(log.run, extra=unknown_keys(data["run"], RunInfo))
-    return log, checked_log(log, where=where)
-
-
-def checked_log(log: Log, *, where: str) -> RunInfo:
-    """Complete rows and summary of a log, and return the run's info. ConfigError if what it says cannot be true."""
     for place, row in enumerate(log.results):
         settle(row.evaluation, f"{where}: results[{place}].evaluation")
-    info = _bare_info(Path(where).name) if log.run is None else _checked_info(log.run, where=f"{where}: run")
+    info = _bare_info(Path(where).name) if log.run is None else checked_info(log.run, where=f"{where}: run")
+    if log.run is not None and data["run"].get("repeats"):
+        # In version 0.3, a run could judge each answer as often as its verdict needed.
+        info = replace(info, asked=log.summary.total_questions)
     passed = [row.evaluation.passed for row in log.results]
     _complete(log.results, info, where=where)
     told = [
@@ -137,8 +124,8 @@ def checked_log(log: Log, *, where: str) -> RunInfo:
     ]
     if not all(-(2**63) <= value < 2**63 for value in told if type(value) is int):
         raise ConfigError("{path}: run or summary holds a number beyond 64 bits; correct it in the file", path=where)
-    log.summary = _counted(log, info, passed)
-    return info
+    summary = _counted(log, info, passed)
+    return EvaluationRun(tuple(map(result_of, log.results)), summary, info)
 
 
 def _bare_info(name: str) -> RunInfo:
@@ -192,23 +179,14 @@ def _contradicts(log: Log, info: RunInfo, passed: Sequence[bool]) -> bool:
     return False
 
 
-def info_of(info: RunInfo, data: Mapping[str, Any], *, where: str) -> RunInfo:
-    """Return a run's info, checked, with what this version does not know of its JSON."""
-    return _checked_info(replace(info, extra=unknown_keys(data, RunInfo)), where=where)
-
-
-def result_of(row: Row, data: Mapping[str, Any]) -> EvaluationResult:
-    told: dict[str, Any] = {"extra": unknown_keys(data["evaluation"], LoggedEvaluation)}
-    extra, assistant = unknown_keys(data, Row), unknown_keys(data.get("assistant") or {}, OfAssistant)
+def result_of(row: Row) -> EvaluationResult:
+    own, marks = msgspec.structs.asdict(row.assistant), msgspec.structs.asdict(row.evaluation)
     return EvaluationResult(
         EvalQuestion(row.question_id, row.category, row.question, row.expected_keypoints),
-        AssistantAnswer(
-            row.question, row.answer, row.context, flags=row.flags, **msgspec.structs.asdict(row.assistant)
-        ),
-        Evaluation(**msgspec.structs.asdict(row.evaluation), **told),
+        AssistantAnswer(row.question, row.answer, row.context, flags=row.flags, **own),
+        Evaluation(**marks),
         row.answer_repeat,
         row.judge_repeat,
-        extra | ({"assistant": assistant} if assistant else {}),
     )
 
 
@@ -272,7 +250,7 @@ def refuse_doubles(judgements: Iterable[tuple[int | str, int, int]], *, where: o
         )
 
 
-def _checked_info(info: RunInfo, *, where: str) -> RunInfo:
+def checked_info(info: RunInfo, *, where: str) -> RunInfo:
     # The hash is that of the judge prompt's own text, and a built-in prompt's name is not that of another text. A log may
     # come from somebody else.
     text = info.judge_prompt_text.encode("utf-8", "replace")

@@ -7,8 +7,6 @@ the record is the shape. The classes here are what stands otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -68,7 +66,6 @@ class Row(msgspec.Struct, kw_only=True):
     evaluation: LoggedEvaluation
     answer_repeat: Whole = 0
     judge_repeat: Whole = 0
-    answer_sha256: str = ""
     assistant: OfAssistant = OfAssistant()
 
 
@@ -76,12 +73,6 @@ class Log(msgspec.Struct, kw_only=True):
     results: list[Row]
     summary: RunSummary
     run: RunInfo | None = None
-
-
-def unknown_keys(data: Mapping[str, Any], kind: Any) -> dict[str, Any]:
-    """Return what a JSON object has besides the keys of a record or of a class of this module."""
-    known = {each.name for each in fields(kind)} - {"extra"} if is_dataclass(kind) else kind.__struct_fields__
-    return {key: value for key, value in data.items() if key not in known}
 
 
 # -- reading

@@ -5,7 +5,6 @@ A log is written as a whole or not at all.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import io
 import json
@@ -16,11 +15,9 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import orjson
 
 from .. import constants
@@ -28,17 +25,8 @@ from ..base.atomic_files import write_new
 from ..base.files import as_path, load_bytes
 from ..base.messages import explained, os_reason, say
 from ..errors import ConfigError
-from ..records import SCHEMA_VERSION, EvaluationRun, RunInfo
-from .log_json import (
-    checked_log,
-    log_from_dict,
-    record_to_dict,
-    refuse_doubles,
-    result_to_dict,
-    run_from_dict,
-    writable,
-)  # fmt: skip
-from .log_shape import Log
+from ..records import SCHEMA_VERSION, EvaluationRun
+from .log_json import record_to_dict, refuse_doubles, result_to_dict, run_from_dict, writable
 from .unfinished import SUFFIX, load_unfinished
 
 MAX_UNPACKED = 512 * 2**20  # bytes of an unpacked .gz log; a larger one may be a zip bomb
@@ -47,19 +35,19 @@ _STAMP = "%Y%m%d_%H%M%S"
 
 
 def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = None) -> Path:
-    """Write the run's log as `judge_eval_YYYYMMDD_HHMMSS.json`, named after the run's start. Return the log's path.
+    """Write the run's log as `judge_eval_YYYYMMDD_HHMMSS.json`, named after the run's start, and return its path.
 
     Nothing is overwritten: if the name is taken, the next second whose name is free is used. Characters that UTF-8
     cannot hold (half of a surrogate pair, which a model may send) are written as U+FFFD. If the folder cannot be
-    written (no permission, disk full), the log is in the system's temporary folder, and a warning says so.
-    ConfigError if it cannot be written there either. `run_evaluation_suite` has already saved the run that it returns.
-    """
+    written, a warning says in which temporary folder the log is. ConfigError if that cannot be written either.
+    `run_evaluation_suite` has already saved the run that it returns."""
     logs_dir = logs_dir or constants.LOGS_DIR
     refuse_doubles(
         ((each.question.id, each.answer_repeat, each.judge_repeat) for each in run.results), where=say("the run")
     )
+    content = [_to_bytes(run)]
     try:
-        return write_new(as_path(logs_dir), log_names(run.run.started_at, ".json"), _chunks(run))
+        return write_new(as_path(logs_dir), log_names(run.run.started_at, ".json"), content)
     except OSError as problem:
         reason = os_reason(problem)
     with explained(
@@ -69,7 +57,7 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
         first=reason,
     ):
         folder = Path(tempfile.mkdtemp(prefix=RESCUED))  # which this user alone can read
-        path = write_new(folder, log_names(run.run.started_at, ".json"), _chunks(run))
+        path = write_new(folder, log_names(run.run.started_at, ".json"), content)
         path.chmod(0o600)
     told = (
         "{place}: the log cannot be written ({reason}). The results are safe in {path}; correct what is wrong "
@@ -79,43 +67,20 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
     return path
 
 
-def _chunks(run: EvaluationRun) -> Iterator[bytes]:
-    """Yield a log's bytes row by row, because a whole large log takes more memory than the run."""
-    begin, end = b'{\n  "results": [', b"\n  ]\n}"  # what stands around the row in a log of one row
-    yield begin
-    for place, result in enumerate(run.results):
-        row = to_json({"results": [result_to_dict(result)]}).removeprefix(begin).removesuffix(end)
-        yield b"," + row if place else row
-    rest = to_json({"summary": asdict(run.summary), "run": record_to_dict(run.run), **run.extra})
-    yield (b"\n  ]," if run.results else b"],") + rest.removeprefix(b"{")
+def _to_bytes(run: EvaluationRun) -> bytes:
+    rows = [result_to_dict(result) for result in run.results]
+    return to_json({"results": rows, "summary": asdict(run.summary), "run": record_to_dict(run.run)})
 
 
 def parse_log(raw: bytes, path: Path) -> EvaluationRun:
     """Parse a log's bytes. `path` is the log's path, for errors and for the start time of a log without `run` block."""
-    return run_from_dict(_parsed(raw, path), where=str(path))
-
-
-_read_log = msgspec.json.Decoder(Log).decode
-
-
-def parse_rows(raw: bytes, path: Path) -> tuple[Log, RunInfo]:
-    """Parse a log's bytes as `parse_log` does, but leave its rows in the shape of the log, which takes half the time."""
-    # Any fault is named by the other way, which also takes what is no strict JSON.
-    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ConfigError):
-        log = _read_log(raw)
-        # Keys that this version does not know may say what an older run asked for; see `asked_of`.
-        if log.run is None or log.run.asked is not None:
-            return log, checked_log(log, where=str(path))
-    return log_from_dict(_parsed(raw, path), where=str(path))
-
-
-def _parsed(raw: bytes, path: Path) -> Any:
     try:
-        return from_json(raw)
+        data = from_json(raw)
     except orjson.JSONDecodeError as error:
         raise ConfigError(
             "{path}: not valid JSON ({reason}); was the file cut while it was copied?", path=path, reason=error
         ) from None
+    return run_from_dict(data, where=str(path))
 
 
 def named_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
@@ -128,16 +93,6 @@ def named_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
             "{name}: no such log; give a path, or the name of a log in {folder}", name=name, folder=folder
         )
     return path
-
-
-def load_stored(path: Path) -> EvaluationRun:
-    """Return the run of a log as `load_run` does. The log is read again only after it has changed."""
-    return _load_once(path, path.stat().st_mtime_ns if path.is_file() else 0)
-
-
-@lru_cache(maxsize=32)  # as many as a panel shows side by side
-def _load_once(path: Path, changed: int) -> EvaluationRun:
-    return load_run(path)
 
 
 def load_run(path: Path | str) -> EvaluationRun:
@@ -204,12 +159,9 @@ def load_log(path: Path) -> bytes:
 def log_files(logs_dir: Path | str | None = None) -> list[Path]:
     """List the logs in a folder, ordered by name and thereby by start time. [] if the folder does not exist."""
     place = as_path(logs_dir or constants.LOGS_DIR)
-    return [place / name for name in names_of_logs(place)]
-
-
-def names_of_logs(place: Path) -> list[str]:
     with explained("{place}: the logs cannot be listed ({reason})", place=place):
-        return sorted(filter(is_log_name, os.listdir(place))) if place.is_dir() else []
+        names = sorted(filter(is_log_name, os.listdir(place))) if place.is_dir() else []
+    return [place / name for name in names]
 
 
 def is_log_name(name: str) -> bool:

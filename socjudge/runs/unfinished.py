@@ -22,7 +22,7 @@ from ..base.verdict import summarise_results
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, EvaluationRun, RunInfo, Usage, total_usage
 from .identity import Identity
-from .log_json import info_of, result_of, settle
+from .log_json import checked_info, result_of, settle
 from .log_shape import Row, fit
 
 SUFFIX = ".partial.jsonl"
@@ -262,10 +262,10 @@ def _parsed(path: Path, number: int, raw: bytes) -> tuple[Line, Kept | None]:
                 raise LookupError(kind)
         what: Kept | None = line.answer or line.reply
         if line.run is not None:
-            line.run = info_of(line.run, data["run"], where=str(path))
+            line.run = checked_info(line.run, where=str(path))
         if line.row is not None:
             settle(line.row.evaluation, str(path))
-            what = result_of(line.row, data["row"])
+            what = result_of(line.row)
     except (ConfigError, LookupError, TypeError):
         raise _damaged(path, number) from None
     if is_first != (line.run is not None) or (is_first and (line.journal != FORMAT or "total" not in data)):

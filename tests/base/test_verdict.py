@@ -18,8 +18,10 @@ from support.service import Service, judgement
 from socjudge.base import messages
 from socjudge.base.verdict import answer_verdict, run_verdict, summarise_results, summary_text
 from socjudge.cli.run import report_run
+from socjudge.history.columns import run_frame
 from socjudge.history.doctor import check_logs
-from socjudge.history.frames import load_history, load_results, load_runs, load_scores, run_history
+from socjudge.history.frames import load_results, load_runs, load_scores
+from socjudge.history.reading import run_rows
 from socjudge.panels.views.common import results_html
 from socjudge.panels.views.history import runs_html
 from socjudge.records import SPECIFIED_CRITERIA, EvalQuestion, EvaluationRun, Rubric
@@ -64,8 +66,7 @@ def terminal(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str
 
 
 def history(run: EvaluationRun, folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    found = run_history(run)
-    return runs_html(found.runs, found.scores, 70)
+    return runs_html(run_frame([run_rows(run)]), run.scores_frame(), 70)
 
 
 VIEWS: dict[str, View] = {"cell": cell, "panel": panel, "report": report, "terminal": terminal, "history": history}
@@ -146,8 +147,7 @@ def test_a_log_of_one_of_several_judges_gives_each_reason_for_its_open_verdict(t
 @pytest.mark.slow
 def test_the_frames_know_that_a_log_is_of_one_of_several_judges(tmp_path: Path) -> None:
     one_of_two(80, tmp_path / "logs")
-    history = load_history(tmp_path / "logs", text=True)
-    assert history.runs[["judges_asked", "is_open"]].values.tolist() == [[2, True]]
+    assert load_runs(tmp_path / "logs")[["judges_asked", "is_open"]].values.tolist() == [[2, True]]
     page = write_report(tmp_path / "page.html", tmp_path / "logs", lang="ja").read_text("utf-8")
     assert "⚠️ 判定保留（採点を頼んだ2人の" in page
 
@@ -230,7 +230,7 @@ def test_a_report_of_some_categories_gives_no_verdict_on_the_run(tmp_path: Path)
     rows = [replace(row, question=replace(row.question, category="正常系" if n < 6 else "危険操作系"))
             for n, row in enumerate(whole.results)]  # fmt: skip
     save_evaluation_results(replace(whole, results=rows), tmp_path / "logs")
-    assert load_history(tmp_path / "logs").runs["is_open"].tolist() == [False]
+    assert load_runs(tmp_path / "logs")["is_open"].tolist() == [False]
     run = load_run(next((tmp_path / "logs").glob("*.json")))
     some = replace(run, results=[row for row in run.results if row.question.category == "正常系"])
     page = write_report(tmp_path / "page.html", some, lang="ja").read_text("utf-8")
@@ -293,7 +293,7 @@ def test_every_reader_tells_that_a_newer_version_wrote_a_log(tmp_path: Path) -> 
     path = save_evaluation_results(replace(one_run(), run=replace(one_run().run, schema_version=99)), tmp_path)
     readers: list[Callable[[], object]] = [
         lambda: load_run(path), lambda: load_runs(tmp_path), lambda: load_results(tmp_path),
-        lambda: load_scores(tmp_path), lambda: load_history(tmp_path, text=True),
+        lambda: load_scores(tmp_path),
         lambda: write_report(tmp_path / "page.html", tmp_path, lang="ja"),
     ]  # fmt: skip
     for reader in readers:
@@ -307,11 +307,9 @@ def test_a_log_without_a_start_time_is_counted_as_left_out_of_a_period(tmp_path:
     save_evaluation_results(one_run(), tmp_path)
     undated = replace(one_run().run, run_id="undated", started_at="昨日")
     save_evaluation_results(replace(one_run(), run=undated), tmp_path)
-    assert load_history(tmp_path).n_left_out == 0
-    found = load_history(tmp_path, since="2020-01-01")
-    assert (len(found.runs), found.n_left_out) == (1, 1)
+    assert len(load_runs(tmp_path)) == 2
     with pytest.warns(UserWarning, match="1件のログを除きました"):
-        load_results(tmp_path, since="2020-01-01")
+        assert len(load_results(tmp_path, since="2020-01-01")) == 1
     assert check_logs(tmp_path)[["problem", "where"]].values.tolist() == [["undated", "run.started_at"]]
 
 
@@ -366,12 +364,12 @@ def test_a_log_without_a_line_that_contradicts_itself_has_no_verdict_and_says_wh
 @pytest.mark.slow
 def test_the_frames_and_their_views_leave_what_contradicts_itself_open(tmp_path: Path) -> None:
     paths = contradictory_logs(tmp_path / "logs")
-    found = load_history(tmp_path / "logs")
-    assert found.runs["is_open"].all() and found.runs["contradictory"].all() and not found.runs["mvp_passed"].any()
-    assert found.results["passed"].isna().all() and found.scores["passed"].isna().all()
-    assert set(run_verdicts(found.scores)["outcome"]) == {"open"}
-    assert set(question_matrix(found.scores)["sign"]) <= {UNDECIDED, UNSCORED}
-    assert set(gate_confidence(found.results, noise=1.0)["verdict"]) == {"判定保留"}
+    runs, results, scores = (load(tmp_path / "logs") for load in (load_runs, load_results, load_scores))
+    assert runs["is_open"].all() and runs["contradictory"].all() and not runs["mvp_passed"].any()
+    assert results["passed"].isna().all() and scores["passed"].isna().all()
+    assert set(run_verdicts(scores)["outcome"]) == {"open"}
+    assert set(question_matrix(scores)["sign"]) <= {UNDECIDED, UNSCORED}
+    assert set(gate_confidence(results, noise=1.0)["verdict"]) == {"判定保留"}
     said = compare_runs(paths[0], paths[1])
     assert f"judge_eval_20240101_000000 の合否は決まりません（{WHY}）" in said.notes
     assert check_logs(tmp_path / "logs").query("problem == 'contradictory'")["file"].tolist() == [p.name for p in paths]

@@ -42,7 +42,6 @@ from socjudge import (
 from socjudge.base.conditions import CONDITIONS, conditions_of
 from socjudge.base.verdict import summarise_results
 from socjudge.history import check_logs, reading
-from socjudge.history.frames import load_history
 from socjudge.judge import save_evaluation_results
 from socjudge.records import EvaluationResult, Flags, RunInfo, Usage
 from socjudge.runs import logs as logs_module
@@ -346,11 +345,6 @@ def test_a_folder_whose_name_is_no_utf8_is_read_all_the_same(three: Path, tmp_pa
 # -- filters
 
 
-def test_a_history_counts_what_is_left_out_and_does_not_warn(logs: Path) -> None:
-    history = load_history(logs)
-    assert (history.n_left_out, history.n_logs, len(history.runs)) == (3, 11, 8)
-
-
 def test_an_answer_that_was_cut_is_told_in_the_frame_and_where_nobody_said_it_is_missing(tmp_path: Path) -> None:
     marks = Evaluation(dict.fromkeys(CRITERIA, 80), 80.0, {}, "", True, 1.0)
     results = [
@@ -372,7 +366,6 @@ def test_what_is_known_of_a_run_is_a_condition_or_known_to_be_none() -> None:
     none |= {"judges_asked", "asked"}  # of one of several judges, and of a part, there is no verdict
     none |= {"questions_sha256", "answers_sha256", "embedder"}  # dataset, assistant and index say them in words
     none |= {"embedded_judge", "embedded_assistant", "only_failed_of"}  # the model that answered, rejudged_from
-    none |= {"extra"}  # what this version does not know
     columns = {each.column for each in CONDITIONS} - {"criteria"}
     renamed = {"prompt_id": "judge_prompt_id", "prompt_sha256": "judge_prompt_sha256"}
     assert {renamed.get(name, name) for name in columns} == {field.name for field in fields(RunInfo)} - none
@@ -384,8 +377,7 @@ def test_every_frame_tells_all_conditions_of_its_runs(service: Service, tmp_path
         [EvalQuestion(1, "正常系", "q", ("k",))], answers=answers, judge_model="gpt-4o-mini", logs_dir=tmp_path,
         judge_repeats=2, progress=False,
     )  # fmt: skip
-    history = load_history(tmp_path)
-    told = [conditions_of(frame) for frame in (history.runs, history.results, history.scores)]
+    told = [conditions_of(load(tmp_path)) for load in (load_runs, load_results, load_scores)]
     assert told[0] == told[1] == told[2]
     (conditions,) = told[0].values()
     assert conditions["criteria"] == "、".join(CRITERIA)

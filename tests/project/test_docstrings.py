@@ -15,7 +15,6 @@ PUBLIC = set(re.findall(r" as (\w+)$", STUBS, re.MULTILINE))
 LONGER = {
     "records.ModelRequest": "whoever writes a model reads here what `material` holds for a judge and for an assistant",
     "runs/logs.save_evaluation_results": "the specification names it, and users find it in socjudge.judge",
-    "history/frames.run_wide": "the columns of `run.wide_frame()`",
     "runs/forecast.run": "a method of what `plan_run` returns: its arguments and errors",
     "runbooks/search.search": "a method of what `load_index` returns: the order of equal scores, what is found, errors",
     "runbooks/reading.load_runbooks": "what is skipped with a warning, and what is an error",

@@ -18,7 +18,6 @@ import socjudge as sj
 from socjudge.base.pass_rule import rule_of
 from socjudge.base.verdict import run_verdict, summarise_results
 from socjudge.cli.run import report_run
-from socjudge.history.frames import load_history
 from socjudge.panels.views.common import results_html
 from socjudge.panels.views.history import runs_html
 from socjudge.records import EvaluationResult
@@ -81,19 +80,17 @@ def test_every_view_of_a_run_goes_by_its_own_rubric(
         confuse_settings(patch)
         loaded = [sj.load_run(sj.judge.save_evaluation_results(run, folder)) for run in made]
         assert [run.rubric for run in loaded] == [run.rubric for run in made]
-        history = load_history(folder)
+        runs, results, scores = sj.load_runs(folder), sj.load_results(folder), sj.load_scores(folder)
         expected = [own_verdict(run) for run in made]
         totals = [passed for _, passed in expected]
-        assert history.runs["mvp_passed"].tolist() == totals
-        assert history.runs["pass_threshold"].tolist() == [run.rubric.pass_threshold for run in made]
-        assert history.results["passed"].tolist() == [each for passed, _ in expected for each in passed]
-        assert sj.stats.gate_confidence(history.results)["mvp_passed"].tolist() == totals
-        assert [*history.scores["criterion"].cat.categories][: len(made[-1].rubric.criteria)] == [
-            *made[-1].rubric.criteria
-        ]
-        assert run_verdicts(history.scores)["passed"].tolist() == [sum(passed) for passed, _ in expected]
-        _seen_in_the_table(runs_html(history.runs, history.scores, 101), made)
-        _seen_in_the_strip(history.scores, expected)
+        assert runs["mvp_passed"].tolist() == totals
+        assert runs["pass_threshold"].tolist() == [run.rubric.pass_threshold for run in made]
+        assert results["passed"].tolist() == [each for passed, _ in expected for each in passed]
+        assert sj.stats.gate_confidence(results)["mvp_passed"].tolist() == totals
+        assert [*scores["criterion"].cat.categories][: len(made[-1].rubric.criteria)] == [*made[-1].rubric.criteria]
+        assert run_verdicts(scores)["passed"].tolist() == [sum(passed) for passed, _ in expected]
+        _seen_in_the_table(runs_html(runs, scores, 101), made)
+        _seen_in_the_strip(scores, expected)
         for run, (passed, total) in zip(loaded, expected, strict=True):
             _seen_in(run, folder, passed, total, capsys)
 

@@ -26,7 +26,7 @@ from ...prompts.saved import save_prompt
 from ...prompts.templates import Kind, Prompt, check_prompt, default_prompt_id, is_prompt_id, load_prompt
 from ...records import UNKNOWN, EvaluationRun, Rubric
 from ...report.trial import PromptTrial, TrialPlan, plan_trial
-from ...runs.logs import is_log_name, load_stored, log_files
+from ...runs.logs import is_log_name, load_run, log_files
 from ...runs.plan import STORED
 from ...settings import open_project
 from .session import Session
@@ -121,8 +121,8 @@ class TrialSession(Session):
             raise ConfigError("the prompt was edited and not tried, and would be replaced; try it first")
         self.choice, self.trial, self.effect = trial.choice, trial, None
         if trial.after:
-            before = load_stored(self.trials_dir / trial.before) if trial.before else self._stored()
-            after = load_stored(self.trials_dir / trial.after)
+            before = load_run(self.trials_dir / trial.before) if trial.before else self._stored()
+            after = load_run(self.trials_dir / trial.after)
             made = (before, after) if trial.before else (after,)
             self.effect = PromptTrial(before, after, self.choice.kind == "judge", made)
 
@@ -199,7 +199,7 @@ class TrialSession(Session):
         path = self.logs_dir / log
         if not log or not path.is_file():
             raise ConfigError("{path}: no such log; run an evaluation first, or choose another one", path=path)
-        return load_stored(path)
+        return load_run(path)
 
     def _rubric(self) -> Rubric:
         try:
