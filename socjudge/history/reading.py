@@ -160,9 +160,10 @@ def _logged(log: str, run: EvaluationRun, text: bool) -> LoggedRun:
 
 def _answer(result: EvaluationResult, *, line: float, is_contradictory: bool, text: bool) -> Answer:
     question, answer, evaluation = result.question, result.answer, result.evaluation
-    flags, scores, status, passed = answer.flags, evaluation.scores, evaluation.status, evaluation.passed
+    flags, scores, status = answer.flags, evaluation.scores, evaluation.status
     criteria, points, causes = tuple(scores), tuple(scores.values()), ("",) * len(scores)
     average: float | None = evaluation.average_score
+    passed: bool | None = evaluation.passed
     low = high = evaluation.average_score
     if status != "ok":
         average, passed, points, (_, low, high) = None, None, (None,) * len(scores), UNREAD
