@@ -19,7 +19,7 @@ from socjudge.errors import RunNote
 from socjudge.judge import save_evaluation_results
 from socjudge.records import RunInfo
 from socjudge.runs.identity import Identity
-from socjudge.runs.log_json import info_of, record_to_dict
+from socjudge.runs.log_json import checked_info, record_to_dict
 from socjudge.runs.log_shape import fit
 
 QUESTIONS = [sj.EvalQuestion(n, "正常系", f"質問{n}です", ("隔離",)) for n in range(1, 13)]
@@ -198,7 +198,7 @@ def test_what_decides_a_score_is_in_header_log_and_identity(name: str) -> None:
     assert Identity.of(other) != Identity.of(info)
     assert Identity.of(other).differences(Identity.of(info))
     kept = json.loads(json.dumps(record_to_dict(other)))  # the run block of a log, and the header of a journal
-    assert Identity.of(info_of(fit(kept, RunInfo, "x"), kept, where="x")) == Identity.of(other)
+    assert Identity.of(checked_info(fit(kept, RunInfo, "x"), where="x")) == Identity.of(other)
 
 
 @pytest.mark.parametrize("name", [each.name for each in SAID])
