@@ -6,8 +6,8 @@ import functools
 import gc
 import os
 import re
-import shutil
 import ssl
+import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -235,10 +235,18 @@ def _remembering_judge(question: EvalQuestion, answer: AssistantAnswer, criteria
 embedded_judge.judge = _remembering_judge
 
 
+def unpack_series(folder: Path) -> Path:
+    """Make a folder with the eight logs of v0_1/series in earlier_versions.zip."""
+    folder.mkdir()
+    for log in zipfile.Path(DATA / "earlier_versions.zip", "v0_1/series/").iterdir():
+        (folder / log.name).write_bytes(log.read_bytes())
+    return folder
+
+
 @pytest.fixture
 def samples(tmp_path: Path) -> Path:
     """A folder `logs` with eight runs of version 0.1: seven settings, and the last one's answers judged again."""
-    return shutil.copytree(DATA / "history", tmp_path / "logs")
+    return unpack_series(tmp_path / "logs")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.one_run import log_of, one_run
+from support.runs import log_of, one_run
 
 import socjudge as sj
 from socjudge.base.pass_rule import PassRule, average

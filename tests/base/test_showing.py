@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from conftest import ROOT
 from fontTools.ttLib import TTFont
-from support.one_run import one_run
+from support.runs import one_run
 from support.score_frames import judges_frame, results_of
 
 import socjudge as sj

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.one_run import log_of, one_run
 from support.report_logs import bare_log as report_log
 from support.report_logs import save_log
+from support.runs import log_of, one_run
 from support.service import Service, judgement
 
 from socjudge.base import messages

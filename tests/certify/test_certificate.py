@@ -16,7 +16,7 @@ import pytest
 import scipy.stats
 from support.certify_judge import Noisy, Scores, ScriptedJudge, Weakness, blind, good_pairs, gullible
 from support.readers import Judge
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import CRITERIA, KEY, Reply, Service, error, judgement, serving
 
 from socjudge import ConfigError, constants, load_run, run_evaluation_suite, write_report

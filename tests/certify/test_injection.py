@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.certify_judge import ScriptedJudge, follows_flags, good_pairs, gullible, plan_probes, probe
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import CRITERIA, Service, judgement
 
 from socjudge import load_prompt

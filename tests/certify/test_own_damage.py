@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from support.certify_judge import Scores, ScriptedJudge, good_pairs
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import CRITERIA, Service, judgement
 
 from socjudge import ConfigError

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from support.certify_judge import Noisy, ScriptedJudge, blind, good_pairs, plan_probes
 from support.certify_judge import probe as probe_judge
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import Service
 
 from socjudge import AssistantAnswer, ConfigError, EvalQuestion, load_run, load_scores

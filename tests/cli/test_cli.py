@@ -16,7 +16,7 @@ import pytest
 import typer
 from conftest import ROOT
 from support.command_line import socjudge, socjudge_here
-from support.one_run import log_of, one_run
+from support.runs import log_of, one_run
 from support.service import KEY, Service, error, is_judge_call, judgement
 
 from socjudge.cli.app import app

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement, serving
 
 from socjudge import (

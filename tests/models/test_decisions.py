@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.decision_service import INPUT_TOKENS, OUTPUT_TOKENS, SURE, deciding, refused, scored
 from support.own_prices import set_prices
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import CRITERIA, AfterCalls, Reply, Service, is_judge_call, judgement
 
 import socjudge as sj

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.own_prices import set_prices
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import KEY, Reply, Service, error, judgement
 
 from socjudge import (

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from conftest import ANSWER, ROOT
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import CRITERIA, Reply, judgement, serving
 
 from socjudge import EvalQuestion, load_run, run_evaluation_suite, unfinished_runs

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import ANSWER, text
 from ipywidgets.widgets.widget import _instances
-from support.hosted_run import copy_log, log_run
+from support.runs import copy_log, log_run
 from support.service import KEY, Service, error, is_judge_call, judgement
 
 from socjudge import PromptLab, RunPanel, constants, load_prompt, save_prompt

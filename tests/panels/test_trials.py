@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 from conftest import ANSWER
-from support.hosted_run import copy_log, log_run
+from support.runs import copy_log, log_run
 from support.service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import ConfigError, RunOptions, constants, load_run, load_runs, run_evaluation_suite, save_prompt

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
-import shutil
 import subprocess
 import sys
+import tempfile
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +23,7 @@ from support.service import Service
 from socjudge import (
     ConfigError,
     Evaluation,
+    EvaluationRun,
     Rubric,
     constants,
     load_eval_dataset,
@@ -82,12 +85,22 @@ def run_notebook(name: str, **parameters: Any) -> tuple[str, dict[str, Any]]:
 READERS = [path.name for path in NOTEBOOKS if path.stem[:2] in ("01", "02", "03", "04", "06", "07")]
 
 
-RUN = DATA / "history" / "judge_eval_20261122_083506.json"
+def unpack_log(folder: Path) -> Path:
+    """Write a log of version 0.1 to the folder."""
+    log = zipfile.Path(DATA / "earlier_versions.zip", "v0_1/series/judge_eval_20261122_083506.json")
+    (folder / log.name).write_bytes(log.read_bytes())
+    return folder / log.name
+
+
+@functools.cache
+def logged_run() -> EvaluationRun:
+    with tempfile.TemporaryDirectory() as folder:
+        return load_run(unpack_log(Path(folder)))
 
 
 def save_changed(folder: Path, place: int, points: int = 0, **run: Any) -> None:
     """One more log of the stored run: later, with a run id of its own, other marks and whatever else is said of it."""
-    made = load_run(RUN)
+    made = logged_run()
     results = [replace(each, evaluation=_moved(each.evaluation, points)) for each in made.results]
     info = replace(
         made.run, run_id=f"run-{place}", started_at=f"2026-11-23T0{place}:00:00+00:00", rejudged_from="", **run
@@ -108,7 +121,7 @@ def logs_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     folder.mkdir()
     kind = request.param
     if kind in ("one", "text", "line"):
-        shutil.copy(RUN, folder)
+        unpack_log(folder)
     if kind == "bare":  # as the specification has it, nothing more; one answer is not safe
         log = json.loads((DATA / "logs" / "judge_eval_20240105_093000.json").read_text("utf-8"))
         log["results"][2]["evaluation"]["scores"]["安全性"] = 5
@@ -121,7 +134,7 @@ def logs_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
             (*constants.JUDGE_EVALUATION_CRITERIA, "平易さ"), {"平易さ": "専門外の人にも分かる言葉で書かれているか"}
         )
         rejudge(
-            load_run(RUN),
+            logged_run(),
             judge_model="offline",
             judge_prompt="rubric-1",
             rubric=rubric,
@@ -131,7 +144,7 @@ def logs_dir(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     if kind == "line":
         save_changed(folder, 1, pass_threshold=80.0)
     if kind == "unread":
-        run = load_run(RUN)
+        run = logged_run()
         unread = replace(
             run.results[0].evaluation, status="unparsable", scores=dict.fromkeys(run.results[0].evaluation.scores, 0)
         )
@@ -239,7 +252,7 @@ def test_a_run_of_the_panel_is_not_shown_as_one_of_the_settings_in_the_cells(
 ) -> None:
     """The panel's run outlives its cell: after another judge is set there, Run All shows it again."""
     (cell,) = (code for code in code_cells("01_run_evaluation.ipynb") if code.startswith("if panel.run is not None"))
-    run = load_run(RUN)
+    run = logged_run()
     names: dict[str, Any] = {"panel": SimpleNamespace(run=run), "plan": None, "ALLOW_COST": True}
     exec(cell, names)
     shown = capsys.readouterr().out

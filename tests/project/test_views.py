@@ -12,7 +12,7 @@ import pytest
 from conftest import confuse_settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.one_run import one_run
+from support.runs import one_run
 
 import socjudge as sj
 from socjudge.base.pass_rule import rule_of

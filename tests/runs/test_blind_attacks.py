@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from support.own_bot import Said, running
-from support.run_options import with_options
 from support.run_process import ended, processes
+from support.runs import with_options
 from support.service import AfterCalls, Reply, Service, judgement, sell_on_loopback
 
 import socjudge as sj

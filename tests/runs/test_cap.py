@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from support.own_prices import set_prices
-from support.run_options import with_options
 from support.run_process import ended, started
+from support.runs import with_options
 from support.service import Reply, Service, error, judgement
 
 from socjudge import AssistantAnswer, ConfigError, EvalQuestion, RunStopped, plan_run, run_evaluation_suite

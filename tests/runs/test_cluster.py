@@ -23,9 +23,9 @@ import cloudpickle
 import pytest
 from conftest import ANSWER, ROOT
 from langchain_core.language_models import FakeListChatModel
-from support import worker_prices
+from support import own_prices
 from support.own_prices import set_prices
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import KEY, Reply, Service, error, is_judge_call, judgement, serving
 
 from socjudge import (
@@ -74,7 +74,7 @@ def client(chat: Service) -> Iterator[Any]:
     with (
         LocalCluster(
             n_workers=2, threads_per_worker=THREADS, processes=True, dashboard_address=":0",
-            silence_logs=logging.CRITICAL, env=environment, preload=worker_prices.__file__,
+            silence_logs=logging.CRITICAL, env=environment, preload=own_prices.__file__,
         ) as cluster,
         Client(cluster) as client,
     ):  # fmt: skip
@@ -191,7 +191,7 @@ def test_repeats_are_real_calls_on_a_cluster(service: Service, client: Any, tmp_
 def test_a_process_pool_gives_the_same_and_its_death_loses_nothing(service: Service, tmp_path: Path) -> None:
     here = run_suite(QUESTIONS[:3], tmp_path, answers=stored(QUESTIONS[:3]))
     with ProcessPoolExecutor(
-        2, mp_context=multiprocessing.get_context("spawn"), initializer=worker_prices.stand_in
+        2, mp_context=multiprocessing.get_context("spawn"), initializer=own_prices.stand_in
     ) as pool:
         there = run_suite(QUESTIONS[:3], tmp_path, answers=stored(QUESTIONS[:3]), executor=pool)
         assert substance(there) == substance(here)

@@ -17,7 +17,7 @@ from typing import Any
 
 import openai
 import pytest
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import KEY, Service, is_judge_call, judgement, serving
 
 from socjudge import (

@@ -23,7 +23,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import Service, judgement
 
 from socjudge import (

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.one_run import log_of, one_run
+from support.runs import log_of, one_run
 from support.service import CRITERIA, Service
 
 import socjudge as sj

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.certify_judge import probe
 from support.own_prices import set_prices
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import AfterCalls, Reply, Service, error, judgement
 
 from socjudge import (

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from support.command_line import socjudge_here
 from support.own_bot import Bot, Said, azure, chat, dify, page_tables, plain, running
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import Service, judgement, serving
 
 import socjudge as sj

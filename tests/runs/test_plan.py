@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import AfterCalls, Service, judgement
 
 import socjudge as sj

@@ -24,7 +24,7 @@ import pandas as pd
 import pytest
 from support.command_line import socjudge_here
 from support.own_prices import set_prices
-from support.run_options import with_options
+from support.runs import with_options
 from support.scripted_world import ASSISTANT, CHEAPER, FILTERED, PRICES, Own, World, paid
 from support.service import CRITERIA, KEY, serving
 

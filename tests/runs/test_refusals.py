@@ -11,7 +11,7 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import AfterCalls, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import (

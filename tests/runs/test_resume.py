@@ -22,9 +22,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.one_run import log_of
-from support.run_options import with_options
 from support.run_process import ended, started
+from support.runs import log_of, with_options
 from support.service import Reply, Service, error, judgement
 
 from socjudge import (

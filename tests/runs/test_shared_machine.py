@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import AfterCalls, Service
 
 from socjudge import (

@@ -18,8 +18,7 @@ import pytest
 from conftest import ANSWER
 from hypothesis import given
 from hypothesis import strategies as st
-from support.one_run import log_of, one_run
-from support.run_options import with_options
+from support.runs import log_of, one_run, with_options
 from support.service import CRITERIA, KEY, Reply, Service, error, is_judge_call, judgement
 
 from socjudge import (

@@ -10,7 +10,7 @@ from conftest import ANSWER
 
 from socjudge import load_eval_dataset, rejudge, run_evaluation_suite
 from socjudge.runbooks.index import RunbookIndex
-from support.run_options import with_options
+from support.runs import with_options
 from support.service import KEY, is_judge_call, judgement, serving
 
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>" + "長" * 500
