@@ -313,13 +313,10 @@ class RunSummary:
         return replace(told, mvp_passed=False, is_open=True) if told.is_part or told.is_contradictory else told
 
 
-def _condition(
-    default: Any, name: str, group: str, *, column: str = "", decides: bool = True, moves_scores: bool = False
-) -> Any:
+def _condition(default: Any, name: str, group: str, *, decides: bool = True) -> Any:
     """Return a field that is a condition of a run (`base.conditions.Condition`).
     decides: whether it is part of the run's identity, because answers or scores depend on it."""
-    condition = (name, group, column, moves_scores)
-    return field(default=default, metadata={"condition": condition, "decides": decides})
+    return field(default=default, metadata={"condition": (name, group), "decides": decides})
 
 
 def _decides() -> Any:
@@ -336,28 +333,22 @@ class RunInfo:
     started_at: str
     finished_at: str = ""
     # the model that was asked for, and the one that answered
-    judge_model: str = _condition(UNKNOWN, "judge", "judge", moves_scores=True)
-    judge_model_resolved: str = _condition(UNKNOWN, "judge that answered", "judge", moves_scores=True, decides=False)
+    judge_model: str = _condition(UNKNOWN, "judge", "judge")
+    judge_model_resolved: str = _condition(UNKNOWN, "judge that answered", "judge", decides=False)
     # the address of the service that runs the model; empty for the embedded default
-    judge_service: str = _condition("", "service of the judge", "judge", moves_scores=True)
+    judge_service: str = _condition("", "service of the judge", "judge")
     # A fingerprint of everything else that distinguishes models of the same name, such as the temperature or a query in
     # the address. It is empty if there is nothing else.
-    judge_settings: str = _condition(
-        UNKNOWN, "settings of the judge (temperature, address …)", "judge", moves_scores=True
-    )
+    judge_settings: str = _condition(UNKNOWN, "settings of the judge (temperature, address …)", "judge")
     embedded_judge: str = _decides()  # its version, if the embedded default judges
-    judge_prompt_id: str = _condition(
-        UNKNOWN, "judge prompt", "judge prompt", column="prompt_id", moves_scores=True, decides=False
-    )
-    judge_prompt_sha256: str = _condition(
-        "", "text of the judge prompt", "judge prompt", column="prompt_sha256", moves_scores=True
-    )
+    judge_prompt_id: str = _condition(UNKNOWN, "judge prompt", "judge prompt", decides=False)
+    judge_prompt_sha256: str = _condition("", "text of the judge prompt", "judge prompt")
     judge_prompt_text: str = field(default="", repr=False)  # empty if unknown
     # None in older logs; `EvaluationRun.rubric` is never None
     rubric: Rubric | None = _condition(  # noqa: RUF009
-        None, "criteria", "criteria", column="criteria", moves_scores=True
+        None, "criteria", "criteria"
     )
-    dataset_sha256: str = _condition("", "dataset", "dataset", moves_scores=True, decides=False)  # with the keypoints
+    dataset_sha256: str = _condition("", "dataset", "dataset", decides=False)  # with the keypoints
     questions_sha256: str = _decides()  # of ids, questions and keypoints alone
     assistant_model: str = _condition(UNKNOWN, "assistant", "assistant")
     assistant_model_resolved: str = _condition(UNKNOWN, "assistant that answered", "assistant", decides=False)
@@ -373,7 +364,7 @@ class RunInfo:
     answers_sha256: str = _decides()  # of stored answers; empty if an assistant was asked
     # {file name: hash of its content} of the runbooks in the index; empty if unknown.
     runbooks: Mapping[str, str] = field(
-        default_factory=dict, metadata={"condition": ("runbooks", "runbooks", "", False), "decides": True}
+        default_factory=dict, metadata={"condition": ("runbooks", "runbooks"), "decides": True}
     )
     index_fingerprint: str = _condition("", "runbook index", "runbooks")
     embedder: str = _decides()  # of the index
@@ -397,7 +388,7 @@ class RunInfo:
     most_usd: float | None = None
     wall_time_s: float = 0.0  # the duration of all sessions together, in seconds
     sessions: int = 1  # how many times the run was started or resumed; 1 if it was never interrupted
-    socjudge_version: str = _condition("", "version of socjudge", "socjudge", moves_scores=True)
+    socjudge_version: str = _condition("", "version of socjudge", "socjudge")
     # The number of judges that were asked together about the same answers. It is 1, except in logs of older versions.
     # The log of one of several judges leaves the verdict open.
     judges_asked: int = 1
@@ -416,30 +407,6 @@ class RunOptions:
     """Hold the options that say how a run calls the models. `run_evaluation_suite`, `rejudge` and `certify_judge`
     take this object as `options=`.
 
-    Parameters
-    ----------
-    max_concurrency
-        The highest number of calls at the same time. While the service refuses calls, fewer are made.
-    max_failures
-        The number of failed questions in a row after which the run ends.
-    output_tokens
-        The highest number of tokens that a reply may have. If left out: SOCJUDGE_OUTPUT_TOKENS, or else 4,000.
-    timeout_s
-        The longest wait for a reply, in seconds. If left out: SOCJUDGE_TIMEOUT_S, or else 120.
-    patience_s
-        How long a service that worked before may be unavailable, in seconds. If left out: SOCJUDGE_PATIENCE_S, or else
-        60.
-    executor
-        An executor that makes the calls to models, such as Dask's `client.get_executor()` (docs/reference.md#many-machines). Models must
-        then be given by name.
-    fresh
-        Start a new run even if an interrupted one could be resumed.
-    on_result
-        A function that is called with each new result after the result is on the disk. It is called in the thread that
-        started the run.
-    stop
-        An event. If another thread sets it, the run ends as it does after Ctrl-C.
-
     Examples
     --------
     >>> import socjudge as sj
@@ -447,15 +414,19 @@ class RunOptions:
     10
     """
 
-    max_concurrency: int = 8
-    max_failures: int = 10
-    output_tokens: int | None = None
-    timeout_s: float | None = None
+    max_concurrency: int = 8  # the most calls at the same time; fewer are made while the service refuses some
+    max_failures: int = 10  # the number of failed questions in a row after which the run ends
+    output_tokens: int | None = None  # the most tokens of a reply; None: SOCJUDGE_OUTPUT_TOKENS, or else 4,000
+    timeout_s: float | None = None  # the longest wait for a reply, in seconds; None: SOCJUDGE_TIMEOUT_S, or else 120
+    # How long a service that worked before may be unavailable, in seconds. None: SOCJUDGE_PATIENCE_S, or else 60.
     patience_s: float | None = None
+    # An executor that makes the calls to models, such as Dask's `client.get_executor()`
+    # (docs/reference.md#many-machines). Models must then be given by name.
     executor: Executor | None = None
-    fresh: bool = False
+    fresh: bool = False  # start a new run even if an interrupted one could be resumed
+    # A function that is called with each new result after the result is on the disk, in the thread that started the run.
     on_result: Callable[[EvaluationResult], None] | None = None
-    stop: Event | None = None
+    stop: Event | None = None  # if another thread sets it, the run ends as it does after Ctrl-C
 
 
 @dataclass(frozen=True, repr=False)
@@ -532,7 +503,7 @@ class EvaluationRun:
         return run_line(self)
 
     def _repr_html_(self) -> str:
-        from .base.showing import run_html
+        from .base.showing import log_text, run_html
         from .certify.certificate import run_certificate
 
-        return run_html(self, run_certificate(self)[1])
+        return run_html(self, run_certificate(self)[1], log_text(self))

@@ -87,21 +87,11 @@ class Project:
 
 def open_project(folder: Path | str | None = None) -> Project:
     """From now on, use this project: its questions, runbooks, prompts and logs, and the settings in its socjudge.toml.
+    Return its settings, and where each comes from.
 
-    Parameters
-    ----------
-    folder
-        The project's folder. If left out, the current project stays in use.
+    - folder: the project's folder. If left out, the current project stays in use.
 
-    Returns
-    -------
-    Project
-        The project's settings and the source of each.
-
-    Raises
-    ------
-    ConfigError
-        If the folder does not exist, or its socjudge.toml has faults. The message lists every fault.
+    Raises ConfigError if the folder does not exist, or if its socjudge.toml has faults. The message lists every fault.
 
     Examples
     --------

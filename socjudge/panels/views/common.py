@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ...base.messages import listed, say, sentences
 from ...base.pass_rule import run_rule
 from ...base.showing import (
     answered_by,
     block,
-    cost_text,
     escape,
     money,
-    note_html,
     question_html,
+    run_html,
     shown_path,
-    warning_html,
 )
-from ...base.verdict import FINISHED, run_verdict, summary_text
+from ...base.verdict import FINISHED, run_verdict
 from ...certify.certificate import run_certificate
 from ...constants import PROJECT_MARK
 from ...records import EvaluationRun, Rubric, total_usage
@@ -171,11 +168,6 @@ def _numbers(progress: Progress) -> str:
 def summary_html(run: EvaluationRun) -> str:
     """Return, as HTML, the specification's success line and its summary. It is green even if the run did not pass.
     The line has the colour of a warning if the log is in the fallback folder."""
-    from markdown_it import MarkdownIt
-
-    judge, verdict = escape(run.run.judge_model_resolved), run_verdict(run)
-    unwarned = replace(run, summary=replace(run.summary, n_to_read=0))  # the warning is shown below, in red
-    offline = say(" (the embedded default, not an LLM)") if verdict.is_reference else ""
     saved = [FINISHED.format(path=escape(shown_path(run.log_path)))]
     rescued = run.log_path is not None and run.log_path.parent.name.startswith(RESCUED)
     if rescued:
@@ -185,14 +177,7 @@ def summary_html(run: EvaluationRun) -> str:
                 "before it is gone"
             )
         )
-    return block("warn" if rescued else "good", *saved) + block(
-        verdict.paint,
-        MarkdownIt("js-default").disable(["image", "link"]).render(summary_text(unwarned))
-        + warning_html(verdict)
-        + note_html(verdict),
-        say("Judge: {judge}{embedded}, cost: {cost}", judge=judge, embedded=offline, cost=cost_text(run)),
-        escape(run_certificate(run)[1]),
-    )
+    return block("warn" if rescued else "good", *saved) + run_html(run, run_certificate(run)[1])
 
 
 def results_html(run: EvaluationRun) -> str:
