@@ -25,8 +25,13 @@ from PIL import Image
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from support.browser import chromium  # noqa: E402
-from support.lab import lab, open_notebook, run_all, write_notebook  # noqa: E402
+from support.browser import (  # noqa: E402
+    chromium,
+    lab,
+    open_notebook,
+    run_all,
+    write_notebook,
+)
 from support.own_prices import write_prices  # noqa: E402
 from support.service import KEY, Reply, is_judge_call, serving  # noqa: E402
 

@@ -1,6 +1,6 @@
 """The messages: each sentence that is said is a literal with its Japanese, no Japanese is left over, the values agree.
 
-tests/project/test_docstrings.py looks at the docstrings of names that no user sees."""
+tests/project/test_project.py looks at the docstrings of names that no user sees."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_refused(text: str) -> None:
-    with pytest.raises(UnparsableJudgement):  # how soon: benchmarks/hostile_replies.py
+    with pytest.raises(UnparsableJudgement):
         read(text, quoted=[text])
 
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
-from support.browser import chromium, opened, sideways
-from support.history_logs import make_history
-from support.lab import lab, open_notebook, run_all, voila, write_notebook
+from support.browser import chromium, lab, open_notebook, opened, run_all, sideways, voila, write_notebook
+from support.report_logs import make_history
 
 from socjudge import load_run
 from socjudge.runbooks.index import RunbookIndex

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from conftest import text
-from support.browser import chromium
+from support.browser import chromium, voila
 from support.installed import Installed, install, judging
-from support.lab import voila
 from support.report_logs import words
 from support.service import Service
 from test_history_browser import picture, settled

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browser import chromium, sideways
-from support.lab import lab, open_notebook, run_all, write_notebook
+from support.browser import chromium, lab, open_notebook, run_all, sideways, write_notebook
 from support.report_logs import bare_log, save_log
 from support.service import CRITERIA
 

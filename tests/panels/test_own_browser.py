@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browser import chromium
-from support.lab import lab, open_notebook, run_all, write_notebook
+from support.browser import chromium, lab, open_notebook, run_all, write_notebook
 from support.own_bot import Bot, Said, running
 
 from socjudge import load_run

@@ -13,8 +13,7 @@ from typing import Any
 import conftest
 import matplotlib.pyplot as plt
 import pytest
-from support.history_logs import make_history
-from support.report_logs import bare_log, save_log
+from support.report_logs import bare_log, make_history, save_log
 from support.service import KEY, Service, judgement, serving
 
 from socjudge import HistoryExplorer, load_runs

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import ANSWER
-from support.browser import chromium
-from support.lab import lab, open_notebook, run_all, write_notebook
+from support.browser import chromium, lab, open_notebook, run_all, write_notebook
 from support.own_prices import IN_KERNEL, MINI, write_prices
 from support.service import KEY, Reply, Service, error, is_judge_call, judgement, serving
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.browser import chromium, sideways
-from support.lab import lab, open_notebook, run_all, write_notebook
+from support.browser import chromium, lab, open_notebook, run_all, sideways, write_notebook
 from support.own_prices import IN_KERNEL, MINI, write_prices
 from support.service import CRITERIA, KEY, Service, judgement, serving
 

@@ -6,11 +6,13 @@ import hashlib
 import json
 import shutil
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.readers import INPUTS, READERS, check
 from support.report_logs import words
 from support.service import KEY, Service, judgement
 
@@ -263,3 +265,17 @@ def test_a_prompt_or_file_that_takes_a_built_in_name_is_told(tmp_path: Path) -> 
             assert sj.load_prompt(prompt).id == "not-guide-1"
     (tmp_path / "guide-1.txt").write_text(GUIDE, encoding="utf-8", newline="\r\n")
     assert sj.load_prompt(tmp_path / "guide-1.txt") == sj.load_prompt("guide-1")
+
+
+# --- Every reader takes the inputs that the fuzzer began with, and those that were too much for it once
+
+KEPT = [path for folder in INPUTS.iterdir() for path in folder.iterdir()]
+
+
+def test_each_reader_has_inputs() -> None:
+    assert {path.parent.name for path in KEPT} == set(READERS)
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_what_was_too_much_for_a_reader_is_taken(path: zipfile.Path) -> None:
+    check(path.parent.name, path.read_bytes())

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.command_line import ended, processes
 from support.own_bot import Said, running
-from support.run_process import ended, processes
 from support.runs import with_options
 from support.service import AfterCalls, Reply, Service, judgement, sell_on_loopback
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.command_line import ended, started
 from support.own_prices import set_prices
-from support.run_process import ended, started
 from support.runs import with_options
 from support.service import Reply, Service, error, judgement
 

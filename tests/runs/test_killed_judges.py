@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.command_line import ended, started
 from support.decision_service import SURE, deciding, scored
-from support.run_process import ended, started
 from support.service import Reply, Service, judgement
 
 from socjudge import load_run

@@ -1,7 +1,7 @@
 """Every reader of what others wrote, each as a function of bytes, and what must hold whatever these are.
 
 A reader gives a result or one of our errors, in bounded time, and what it gave holds to the laws below. Used with the
-inputs kept in tests/data/fuzz.zip (tests/project/test_readers.py) and by the fuzzer (benchmarks/fuzz.py)."""
+inputs kept in tests/data/fuzz.zip (tests/project/test_files_of_others.py) and by the fuzzer (benchmarks/fuzz.py)."""
 
 from __future__ import annotations
 
