@@ -32,6 +32,7 @@ from socjudge import (
     unfinished_runs,
     write_report,
 )
+from socjudge.base.messages import speaking
 from socjudge.base.verdict import run_verdict
 from socjudge.certify.certificate import load_certificate
 from socjudge.history import load_labels
@@ -247,9 +248,8 @@ def test_old_logs_hold_what_can_go_wrong() -> None:
 
 def test_an_old_journal_is_named_with_what_to_do(old: Path) -> None:
     for read in (unfinished_runs, lambda logs: load_run(logs / JOURNAL)):
-        with pytest.raises(
-            ConfigError, match=rf"{JOURNAL}: an earlier version wrote this .* or move the file elsewhere"
-        ):
+        said = rf"{JOURNAL}: an earlier version wrote this .* or move the file elsewhere"
+        with speaking("en"), pytest.raises(ConfigError, match=said):
             read(old / "logs")
 
 
