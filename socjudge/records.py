@@ -201,12 +201,10 @@ class Completion:
 
     @property
     def is_cut(self) -> bool:
-        """Return whether the model reports that it stopped at its output limit."""
         return self.finish_reason.lower() in ("length", "max_tokens")
 
     @property
     def is_refused(self) -> bool:
-        """Return whether the service reports that the model or a filter withheld the reply."""
         return self.finish_reason.lower() in WITHHELD
 
 
@@ -304,7 +302,6 @@ class RunSummary:
 
     @property
     def is_part(self) -> bool:
-        """Return whether fewer answers were judged than were asked for. A part of a run has no verdict."""
         return self.judged < self.asked
 
     def counted(self, judged: int, asked: int) -> RunSummary:

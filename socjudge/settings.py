@@ -110,7 +110,6 @@ def open_project(folder: Path | str | None = None) -> Project:
 
 
 def use_folder(folder: Path) -> None:
-    """From now on, use the project in this folder. ConfigError if there is no such folder."""
     if not folder.is_dir():
         raise ConfigError(
             "{folder}: no such folder; `socjudge init {folder}` makes an evaluation project there", folder=folder
@@ -127,7 +126,6 @@ def last_good_project() -> Project:
 
 
 def project_without_file() -> Project:
-    """The settings without socjudge.toml, which are shown if it has faults."""
     return _make({})
 
 

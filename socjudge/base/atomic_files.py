@@ -57,13 +57,11 @@ def write_new(folder: Path, names: Iterable[str], chunks: Iterable[bytes]) -> Pa
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder in which files are to be written, unless it exists. Raises OSError as `refuse_links` does."""
     refuse_links(folder / "file")
     folder.mkdir(parents=True, exist_ok=True)
 
 
 def check_writable(folder: Path) -> None:
-    """Raise OSError if the folder cannot be created, or if its disk does not take a new file."""
     make_folder(folder)
     with _beside(folder) as file:
         file.write(bytes(4096))

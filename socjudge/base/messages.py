@@ -40,7 +40,6 @@ def sentences(*said: str) -> str:
 
 
 def listed(items: Iterable[str]) -> str:
-    """Return the items on one line, with the comma of the current language between them."""
     return (", " if language() == "en" else "、").join(items)
 
 

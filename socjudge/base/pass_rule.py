@@ -54,7 +54,6 @@ SPECIFIED = rule_of(Rubric())
 
 
 def run_rule(info: RunInfo) -> PassRule:
-    """Return the pass rule of a run, as its log states it. What the log does not state is taken from the specification."""
     return PassRule(
         SPECIFIED.line if info.pass_threshold is None else info.pass_threshold,
         SPECIFIED.rate if info.pass_rate_required is None else info.pass_rate_required,
@@ -71,7 +70,6 @@ def frame_rule(frame: pd.DataFrame) -> PassRule:
 
 
 def row_lines(frame: pd.DataFrame) -> pd.Series:
-    """The pass line of each row's run, or the specification's where the row does not state it."""
     return _floats(frame, "pass_threshold", SPECIFIED.line)
 
 
@@ -96,7 +94,6 @@ UNREAD = Span(0.0, 0.0, 100.0)
 
 
 def average(scores: Mapping[str, float | None]) -> float:
-    """Return the mean of the known criterion scores, 0–100. Return 0 if no score is known."""
     known = [score for score in scores.values() if score is not None]
     return math.fsum(known) / len(known) if known else 0.0
 

@@ -36,7 +36,6 @@ class Setting(NamedTuple):
     example: Any = None  # the value in a new socjudge.toml, if the default would say nothing
 
     def default(self) -> Any:
-        """Return the value that holds if the file has none, a list as a tuple."""
         value = getattr(constants, self.constant) if self.constant else self.usual
         return tuple(value) if isinstance(value, list) else value
 

@@ -40,7 +40,6 @@ _USUAL_PORTS = {"http": 80, "https": 443}
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a variable, header, parameter or key of this name usually holds a secret."""
     return bool(_SECRET_NAME.search(name))
 
 

@@ -63,7 +63,6 @@ class Told:
 
     @property
     def rejects_output(self) -> bool:
-        """Return whether the service rejects what its model wrote, and not the request."""
         return bool(self.output or any(map(_REJECTED_CODE.fullmatch, self.codes)) or _REJECTED.search(self.about))
 
 

@@ -15,16 +15,7 @@ from .conditions import CONDITIONS
 from .messages import column_words, language, listed, say
 from .pass_rule import reaches
 from .texts import visible
-from .verdict import (
-    WORDS,
-    Verdict,
-    answer_verdict,
-    of_criteria,
-    reason_text,
-    run_verdict,
-    score_text,
-    summary_text,
-)
+from .verdict import WORDS, Verdict, answer_verdict, of_criteria, reason_text, run_verdict, score_text, summary_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -137,10 +128,10 @@ def dollars(cost_usd: float | None) -> str:
     return "cost unknown" if cost_usd is None else f"${cost_usd:.4f}"
 
 
-def facts_html(title: str, facts: Mapping[str, object], kind: str = "", after: str = "") -> str:
-    """A title above a small table of names and values, escaped. `kind` is as in `block`, `after` HTML that follows."""
+def facts_html(title: str, facts: Mapping[str, object]) -> str:
+    """A title above a small table of names and values, escaped."""
     rows = "".join(f'<tr><th class="muted">{escape(name)}</th><td>{escape(facts[name])}</td></tr>' for name in facts)
-    return block(kind, f'<div><b>{escape(title)}</b></div><table class="facts">{rows}</table>{after}')
+    return block("", f'<div><b>{escape(title)}</b></div><table class="facts">{rows}</table>')
 
 
 def table_html(head: Iterable[str], rows: Iterable[Iterable[tuple[object, str]]]) -> str:
@@ -162,7 +153,6 @@ def note_html(verdict: Verdict) -> str:
 
 
 def run_line(run: EvaluationRun) -> str:
-    """A run in a terminal."""
     summary, info, verdict = run.summary, run.run, run_verdict(run)
     judge = one_line(answered_by(info.judge_model, info.judge_model_resolved))
     judge += " (no LLM)" if verdict.is_reference else ""
@@ -183,9 +173,8 @@ def run_html(run: EvaluationRun, *facts: str) -> str:
     unwarned = replace(run, summary=replace(run.summary, n_to_read=0))  # the warning is shown below, in red
     summary = MarkdownIt("js-default").disable(["image", "link"]).render(summary_text(unwarned))
     judge = say(
-        "Judge: {judge}{embedded}, cost: {cost}",
+        "Judge: {judge}, cost: {cost}",
         judge=answered_by(info.judge_model, info.judge_model_resolved),
-        embedded=say(" (the embedded default, not an LLM)") if verdict.is_reference else "",
         cost=cost_text(run),
     )
     return block(verdict.paint, summary + warning_html(verdict) + note_html(verdict), *map(escape, (judge, *facts)))
@@ -196,7 +185,6 @@ def log_text(run: EvaluationRun) -> str:
 
 
 def record_html(record: Any) -> str:
-    """An answer, an evaluation or a result in a notebook cell. Runs have `run_html`."""
     if isinstance(record, AssistantAnswer):
         return answer_html(record)
     if isinstance(record, EvaluationResult):
@@ -207,7 +195,6 @@ def record_html(record: Any) -> str:
 
 
 def answered_by(asked: str, resolved: str) -> str:
-    """Return the name of the model that answered. If it is unknown, return the name of the model that was asked for."""
     return asked if resolved in ("", UNKNOWN) else resolved
 
 

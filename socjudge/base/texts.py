@@ -124,7 +124,6 @@ def change_citations(text: str, change: Callable[[str], str]) -> str:
 
 
 def cited_sources(text: str) -> list[str]:
-    """Return the sources that a text cites, in the order of their first citation. No source is returned twice."""
     return list(dict.fromkeys(found[found.lastgroup or 0].strip() for found in CITATION.finditer(text)))
 
 
@@ -172,12 +171,10 @@ def bigrams(text: str) -> frozenset[str]:
 
 
 def containment(part: frozenset[str], whole: frozenset[str]) -> float:
-    """The share of the elements of `part` that are also in `whole`, 0–1."""
     return len(part & whole) / len(part) if part else 0.0
 
 
 def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
-    """The share of the elements of two sets that are in both, 0–1."""
     return len(a & b) / len(a | b) if a or b else 0.0
 
 
@@ -266,7 +263,6 @@ def plain_name(name: str) -> str:
 
 
 def without_unseen(text: str) -> str:
-    """Return the text without invisible characters. Spaces and line breaks stay."""
     return "".join(
         letter
         for letter in text

@@ -127,7 +127,6 @@ def _undecided(judged: int, asked: int, judges_asked: int, is_contradictory: boo
 
 
 def part_text(judged: int, asked: int) -> str:
-    """Return the words for a run of which only a part is there. Return "" for a whole run."""
     return say("{judged} of {asked} judged", judged=judged, asked=asked) if judged < asked else ""
 
 
@@ -195,7 +194,6 @@ def score_text(score: float | None) -> str:
 
 
 def reason_text(evaluation: Evaluation, criterion: str) -> str:
-    """Return the judge's reason for the score of a criterion. If the score is missing, return why it is missing."""
     return (
         cause_text(evaluation.missing[criterion])
         if criterion in evaluation.missing
@@ -204,16 +202,13 @@ def reason_text(evaluation: Evaluation, criterion: str) -> str:
 
 
 def of_criteria(evaluation: Evaluation) -> str:
-    """Return a text that says from how many scores an answer's mean is computed. Return "" if no score is missing."""
     marked, total = len(evaluation.scores) - list(evaluation.scores.values()).count(None), len(evaluation.scores)
     return say(" (mean of {marked} of {total} criteria)", marked=marked, total=total) if marked < total else ""
 
 
-def tally(
-    rows: Iterable[tuple[int | str, Evaluation]], rule: PassRule = SPECIFIED, *, asked: int = 0
-) -> tuple[RunSummary, RunSummary]:
+def tally(rows: Iterable[tuple[int | str, Evaluation]], rule: PassRule = SPECIFIED) -> tuple[RunSummary, RunSummary]:
     """Return the summary of judged answers, given with the ids of their questions, and the summary that would result if
-    every missing score were 100. If they are fewer than were `asked` for, the verdict is open."""
+    every missing score were 100."""
     spans: dict[int | str, list[Span]] = {}  # of the answers to each question; it passes if their mean reaches the line
     n_unscored = n_partial = n_to_read = 0
     for question_id, marks in rows:
@@ -228,23 +223,25 @@ def tally(
         total, mean = len(values), math.fsum(values) / len(values) if values else 0.0
         passed = sum(reaches(value, rule.line) for value in values)
         mvp = total > 0 and bool(rule.is_met(passed, total, mean))
-        summary = RunSummary(total, passed, passed / total if total else 0.0, mean, mvp)
-        return summary.counted(sum(map(len, spans.values())), asked)
+        judged = sum(map(len, spans.values()))
+        return RunSummary(
+            total, passed, passed / total if total else 0.0, mean, mvp, n_unscored, n_partial, n_to_read=n_to_read,
+            judged=judged, asked=judged,
+        )  # fmt: skip
 
     # A reply that could not be parsed counts as zeros, as the specification says. A missing score counts as 0 when the
     # rule is applied, but it is left out of `average_score`.
     worst, best = case("low"), case("high")
     summary = replace(
-        worst, average_score=case("mean").average_score, n_unscored=n_unscored, n_partial=n_partial,
-        n_open=best.passed_questions - worst.passed_questions, n_to_read=n_to_read,
-        is_open=worst.is_open or (best.mvp_passed and not worst.mvp_passed),
+        worst, average_score=case("mean").average_score, n_open=best.passed_questions - worst.passed_questions,
+        is_open=best.mvp_passed and not worst.mvp_passed,
     )  # fmt: skip
     return summary, best
 
 
-def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPECIFIED, *, asked: int = 0) -> RunSummary:
+def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPECIFIED) -> RunSummary:
     """Return the specification's summary of judged answers, as `tally` does."""
-    return tally(((each.question.id, each.evaluation) for each in results), rule, asked=asked)[0]
+    return tally(((each.question.id, each.evaluation) for each in results), rule)[0]
 
 
 def rate_text(summary: RunSummary, verdict: Verdict) -> str:
@@ -295,7 +292,6 @@ SUMMARY = """## 評価結果サマリー
 
 
 def rule_text(total: int, rule: PassRule) -> str:
-    """Such as 10問中7問以上が平均70点以上、…"""
     return say(
         "of {total} questions at least {needed} have a mean of {line:g} or more, and the overall mean is "
         "{line:g} or more",

@@ -20,7 +20,6 @@ _SCALE = "   - 100点: 十分に満たしている\n   - 50点: 一部だけ満�
 
 
 def is_specified(rubric: Rubric) -> bool:
-    """Return whether the criteria are the specification's six, in the same order, and none is described anew."""
     return rubric.criteria == SPECIFIED_CRITERIA and not rubric.descriptions
 
 

@@ -15,15 +15,7 @@ from ..errors import ConfigError
 from ..records import Rubric, RunInfo
 from ..settings import SPECIFIED_PROMPT, open_project
 from .for_rubric import OF_RUBRIC, is_specified
-from .templates import (
-    Kind,
-    Prompt,
-    built_in_ids,
-    check_prompt,
-    default_prompt_id,
-    is_prompt_id,
-    load_prompt,
-)
+from .templates import Kind, Prompt, built_in_ids, check_prompt, default_prompt_id, is_prompt_id, load_prompt
 
 
 def save_prompt(

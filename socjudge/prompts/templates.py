@@ -25,10 +25,7 @@ from .for_rubric import OF_RUBRIC, is_specified, rubric_prompt_text
 
 Kind = Literal["judge", "assistant"]
 PLACEHOLDERS: dict[Kind, tuple[tuple[str, ...], tuple[str, str]]] = {  # those that are known, and those that are needed
-    "judge": (
-        ("question", "context", "answer", *FLAGS, "expected_keypoints", "nonce"),
-        ("question", "answer"),
-    ),
+    "judge": (("question", "context", "answer", *FLAGS, "expected_keypoints", "nonce"), ("question", "answer")),
     "assistant": (("question", "context", *FLAGS, "suspected_operation"), ("question", "context")),
 }
 # A placeholder is a lower-case name in braces. The JSON braces of the judge prompt never look like this.

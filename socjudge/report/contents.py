@@ -44,7 +44,8 @@ def counted(run: EvaluationRun) -> tuple[EvaluationRun, RunSummary]:
     """Return the run with the summary that follows from its answers, because that of a log may have been edited, and
     the summary that it would have if every missing score were 100."""
     rows = ((result.question.id, result.evaluation) for result in run.results)
-    summary, best = tally(rows, run_rule(run.run), asked=run.summary.asked)
+    summary, best = tally(rows, run_rule(run.run))
+    best = best.counted(len(run.results), run.summary.asked)
     return replace(run, summary=replace(summary, is_contradictory=run.summary.is_contradictory)), best
 
 

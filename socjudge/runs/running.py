@@ -269,7 +269,7 @@ def _finish(journal: Journal, plan: Plan, logs_dir: Path, *, spent_usd: float | 
         wall_time_s=journal.wall_time_s + journal.elapsed_s,
         sessions=journal.sessions,
     )
-    run = EvaluationRun(results, summarise_results(results, run_rule(began), asked=plan.info.asked or 0), info)
+    run = EvaluationRun(results, summarise_results(results, run_rule(began)), info)
     return replace(run, log_path=save_evaluation_results(run, logs_dir))
 
 

@@ -83,7 +83,10 @@ def test_a_run_in_a_cell_is_the_specifications_summary_with_judge_cost_and_log(r
     failed = replace(judged_by(run, "gpt-4o-mini"), summary=RunSummary(10, 3, 0.3, 55.0, False))
     assert "❌ MVP不合格" in failed._repr_html_() and 'class="socjudge bad"' in failed._repr_html_()
     undecided = replace(failed, summary=RunSummary(10, 6, 0.6, 65.0, False, n_unscored=2, is_open=True))
-    assert "判定保留（採点不能 2 件）" in undecided._repr_html_() and "採点できなかった回答: 2件" in undecided._repr_html_()
+    assert (
+        "判定保留（採点不能 2 件）" in undecided._repr_html_()
+        and "採点できなかった回答: 2件" in undecided._repr_html_()
+    )
     assert 'class="socjudge warn"' in undecided._repr_html_() and "undecided" in repr(undecided)
     assert "（保存されていません）" in one_run()._repr_html_()
 
