@@ -45,10 +45,10 @@ def load_eval_dataset(path: Path | str | None = None) -> list[EvalQuestion]:
     10
     """
     path = Path(path or constants.EVAL_DATASET_PATH)
-    head, rows = read_rows(path)
+    where, head, rows = read_rows(path)
     columns: dict[str, str] = {}
     if path.suffix.lower() in TABLES:
-        columns = find_columns(str(path), head, _COLUMNS, [[field] for field in _COLUMNS])
+        columns = find_columns(where, head, _COLUMNS, [[field] for field in _COLUMNS])
         rows = {place: _of_cells(row, columns) for place, row in rows.items()}
     if problems := [*_problems(rows, columns)]:
         more = [say("… and {count:,} more", count=len(problems) - _MOST_TOLD)] * (len(problems) > _MOST_TOLD)

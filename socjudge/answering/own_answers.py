@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -205,18 +205,7 @@ def load_answers(source: Path | str | Any) -> StoredAnswers:
     If the file cannot be read, or an answer in it cannot be used, the ConfigError names the file, and the row or column
     that is wrong.
     """
-    if hasattr(source, "to_dict") and hasattr(source, "columns"):
-        where, frame = say("the DataFrame"), cast(Any, source)
-        head = [str(name) for name in frame.columns]
-        cells, absent = frame.astype(object).to_numpy(), frame.isna().to_numpy()  # a frame has several forms of None
-        rows: Mapping[str, Any] = {
-            say("row {number}", number=number): {
-                name: None if is_absent else cell for name, cell, is_absent in zip(head, *row, strict=True)
-            }
-            for number, row in enumerate(zip(cells.tolist(), absent.tolist(), strict=True), start=1)
-        }
-    else:
-        where, (head, rows) = str(source), read_rows(Path(source))
+    where, head, rows = read_rows(source)
     columns = find_columns(where, head, _COLUMNS, [["answer"], _PLACE])
     answers = []
     for place, row in rows.items():

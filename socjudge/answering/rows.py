@@ -14,9 +14,12 @@ from ..errors import ConfigError
 SUFFIXES = (*TABLES, ".jsonl", ".json")
 
 
-def read_rows(path: Path) -> tuple[list[str], dict[str, Any]]:
-    """Return the names of a file's columns, and its rows, each under the words that name its place.
-    ConfigError if the file cannot be read, or has no row."""
+def read_rows(source: Path | str | Any) -> tuple[str, list[str], dict[str, Any]]:
+    """Return what a file or DataFrame is called, the names of its columns, and its rows, each under the words that name
+    its place. ConfigError if the file cannot be read, or has no row."""
+    if hasattr(source, "to_dict") and hasattr(source, "columns"):
+        return _rows_of_frame(source)
+    path = Path(source)
     suffix = path.suffix.lower()
     try:
         if suffix in TABLES:
@@ -38,9 +41,20 @@ def read_rows(path: Path) -> tuple[list[str], dict[str, Any]]:
         raise ConfigError("{path}: it cannot be read ({reason})", path=path, reason=reason) from None
     if not numbered:
         raise ConfigError("{where}: there is no row; add at least one", where=path)
-    if suffix == ".json":
-        return head, {say("number {number}", number=number): row for number, row in numbered}
-    return head, {say("row {number}", number=number): row for number, row in numbered}
+    place = "number {number}" if suffix == ".json" else "row {number}"
+    return str(path), head, {say(place, number=number): row for number, row in numbered}
+
+
+def _rows_of_frame(frame: Any) -> tuple[str, list[str], dict[str, Any]]:
+    head = [str(name) for name in frame.columns]
+    cells, absent = frame.astype(object).to_numpy(), frame.isna().to_numpy()  # a frame has several forms of None
+    rows = {
+        say("row {number}", number=number): {
+            name: None if is_absent else cell for name, cell, is_absent in zip(head, *row, strict=True)
+        }
+        for number, row in enumerate(zip(cells.tolist(), absent.tolist(), strict=True), start=1)
+    }
+    return say("the DataFrame"), head, rows
 
 
 def _lines(text: str) -> list[tuple[int, Any]]:

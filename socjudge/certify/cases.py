@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -16,19 +16,15 @@ from ..base.files import as_path
 from ..base.pass_rule import rule_of
 from ..base.verdict import summarise_results
 from ..errors import BudgetReached
-from ..models.opening import Model, open_model
+from ..models.opening import Model
 from ..prompts.templates import Prompt
 from ..records import Evaluation, EvaluationRun, Rubric, RunInfo, RunOptions, Usage, total_usage
-from ..runs.forecast import estimate_plan
 from ..runs.plan import Plan, check_counts, plan_answers
 from ..runs.running import carry_out
 from ..runs.unfinished import find_journal, load_unfinished
 from .changes import DAMAGES, INVERTED, NEUTRAL, ORIGINAL, list_attacks, make_control
 from .findings import find_changes
 from .subjects import Subject
-
-if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
 
 REPEATS = 2  # how often an unchanged answer is judged again
 
@@ -48,26 +44,15 @@ class Case:
         return f"{self.question_id} {self.name} {self.variant}"
 
 
-@dataclass(frozen=True)
-class Cases:
-    """Hold the cases that a judge is to score, with its prompt."""
-
-    cases: Sequence[Case] = field(repr=False)
-    prompt: Prompt
-    rubric: Rubric
-
-    def estimate(self, judge_model: str | BaseChatModel | Model) -> Usage:
-        """Estimate the calls, tokens and list price. Nothing is sent to the judge."""
-        return estimate_plan(self.plan(judge_model))
-
-    def plan(self, judge_model: str | BaseChatModel | Model) -> Plan:
-        return plan_answers(
-            [replace(case.subject.question, id=case.id) for case in self.cases],
-            # An attack may stand in the question, and the answer is still the one to it.
-            answers=[replace(case.subject.answer, question=case.subject.question.question) for case in self.cases],
-            index=None, assistant_model="offline", assistant_prompt=None, answer_repeats=1, k=1,
-            judge_model=open_model(judge_model), judge_prompt=self.prompt, judge_repeats=1, rubric=self.rubric,
-        )  # fmt: skip
+def plan_cases(cases: Sequence[Case], judge: Model, prompt: Prompt, rubric: Rubric) -> Plan:
+    """Plan the run in which a judge with this prompt is to score the cases."""
+    return plan_answers(
+        [replace(case.subject.question, id=case.id) for case in cases],
+        # An attack may stand in the question, and the answer is still the one to it.
+        answers=[replace(case.subject.answer, question=case.subject.question.question) for case in cases],
+        index=None, assistant_model="offline", assistant_prompt=None, answer_repeats=1, k=1,
+        judge_model=judge, judge_prompt=prompt, judge_repeats=1, rubric=rubric,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -113,27 +98,26 @@ def _in_turn(fit: list[Any], turn: int, most: int | None) -> list[Any]:
 
 
 def judge_cases(
-    asked: Cases,
-    judge_model: str | BaseChatModel | Model,
+    cases: Sequence[Case],
+    plan: Plan,
     options: RunOptions | None,
     *,
     logs_dir: Path | str | None,
     max_cost_usd: float | None,
     progress: bool,
 ) -> Judged:
-    """Let the judge score the cases.
+    """Let the judge score the cases, by their plan from `plan_cases`.
     After a used-up budget or an interruption, what was paid for is kept, and the same call continues from there."""
     # Not among the project's logs, because this is no run of the assistant.
     folder, stopped = as_path(logs_dir or constants.LOGS_DIR / "certify"), ""
-    plan = asked.plan(judge_model)
     try:
         run = carry_out(plan, options, max_cost_usd=max_cost_usd, logs_dir=folder, progress=progress)
     except BudgetReached as reason:
         run, stopped = _so_far(plan, folder), str(reason)
     evaluations = {str(result.question.id): result.evaluation for result in run.results}
     usage = total_usage(evaluation.usage for evaluation in evaluations.values())
-    scores = _scores(asked, evaluations)
-    findings = find_changes(scores, asked.rubric.pass_threshold)
+    scores = _scores(cases, plan.rubric.criteria, evaluations)
+    findings = find_changes(scores, plan.rubric.pass_threshold)
     return Judged(scores, findings, run.run, usage, run.log_path, stopped)
 
 
@@ -143,13 +127,13 @@ def _so_far(plan: Plan, folder: Path) -> EvaluationRun:
     return EvaluationRun((), summarise_results([], rule_of(plan.rubric)), plan.info)
 
 
-def _scores(asked: Cases, evaluations: Mapping[str, Evaluation]) -> pd.DataFrame:
+def _scores(cases: Sequence[Case], criteria: Sequence[str], evaluations: Mapping[str, Evaluation]) -> pd.DataFrame:
     rows = []
-    for case in asked.cases:
+    for case in cases:
         evaluation = evaluations.get(case.id)
         status = evaluation.status if evaluation else "not_judged"
         place = {"question_id": case.question_id, "case": case.name, "variant": case.variant}
-        for criterion in asked.rubric.criteria:
+        for criterion in criteria:
             score = evaluation.scores[criterion] if evaluation and status == "ok" else None
             points = math.nan if score is None else float(score)
             # A score that the judge left out was requested and is missing, like a refused one.

@@ -99,7 +99,6 @@ class Verdict:
     word: str  # TRUSTED, CONDITIONAL, UNTRUSTED or UNDECIDED
     why: str
     findings: tuple[Finding, ...] = field(repr=False)  # one per condition of trust
-    limits: tuple[str, ...] = field(default=(), repr=False)  # forbid TRUSTED even if all conditions are shown to hold
 
     @property
     def shown(self) -> str:
@@ -278,7 +277,7 @@ def _seal(value: Mapping[str, Any]) -> str:
 
 
 def _certificate(value: Mapping[str, Any], path: Path) -> Certificate:
-    tables = {"rates": [], "places": [], **value["tables"]}  # two that earlier certificates do not have
+    tables = {"rates": [], **value["tables"]}  # which earlier certificates do not have
     made = msgspec.convert({**value, "tables": tables}, Certificate)
     is_dated = datetime.fromisoformat(made.issued_at).tzinfo is not None
     # one word for each criterion

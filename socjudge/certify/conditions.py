@@ -10,6 +10,7 @@ looks.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -94,10 +95,10 @@ def judge_criterion(criterion: str, evidence: Evidence) -> Verdict:
                 "than half of what people broke (which takes nine answers even where all is seen)."
             )
         )
-    return _decide(criterion, found, tuple(limits))
+    return _decide(criterion, found, limits)
 
 
-def _decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ...]) -> Verdict:
+def _decide(criterion: str, findings: tuple[Finding, ...], limits: Sequence[str]) -> Verdict:
     state = {finding.condition: finding.state for finding in findings}
     broken = [say(title) for name, title in CONDITIONS.items() if state[name] == "against"]
     missing = [say(title) for name, title in CONDITIONS.items() if state[name] != "shown"]
@@ -109,7 +110,7 @@ def _decide(criterion: str, findings: tuple[Finding, ...], limits: tuple[str, ..
         word, why = CONDITIONAL, [say("Not shown yet: {missing}.", missing=listed(missing))] if missing else []
     else:
         word, why = UNDECIDED, [say("Too little evidence; not shown: {missing}.", missing=listed(missing))]
-    return Verdict(criterion, word, " ".join([*why, *limits]), findings, limits)
+    return Verdict(criterion, word, " ".join([*why, *limits]), findings)
 
 
 # -- what forbids 信頼できる (trusted) on a criterion even if all conditions are shown to hold, in words

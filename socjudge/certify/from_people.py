@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pandas as pd
 
-from ..base.files import load_bytes
-from ..base.messages import explained, listed, say
+from ..answering.rows import read_rows
+from ..base.messages import listed, say
+from ..base.sheets import cell_text
 from ..base.texts import fold, without_unseen
 from ..errors import ConfigError
 from ..history.labels import load_labels
@@ -34,7 +34,7 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
     """Read people's scores from a frame or as `load_labels` does, with one name for each person.
     Raises ConfigError if a column or every score is missing, or if a score (0–100) or a name is not usable."""
     if isinstance(given, pd.DataFrame):
-        labels, named = given, say("the frame that was given")
+        labels, named = given, say("the DataFrame")
     else:
         labels, named = load_labels(given), str(given)
     need_columns(labels, _COLUMNS, named, "load_labels")
@@ -92,12 +92,13 @@ def hash_labels(labels: pd.DataFrame) -> str:
 def read_damaged(given: pd.DataFrame | Path | str, subjects: Sequence[Subject], criteria: Sequence[str]) -> list[Case]:
     """Read the answers that people broke (`plan_certificate`), as cases.
     Raises ConfigError for a row that is not usable: which row it is, which field is wrong, and what to do."""
-    named = say("the frame that was given") if isinstance(given, pd.DataFrame) else str(given)
+    where, _, rows = read_rows(given)
     at_hand = {str(subject.question.id): subject for subject in subjects}
     cases: list[Case] = []
-    for place, row in _rows(given, named):
+    for row_place, row in rows.items():
+        place = f"{where}, {row_place}"
         broken, criterion = (_text(row, name, place) for name in ("broken_answer", "criterion"))
-        own = at_hand.get(str(row.get("question_id")))
+        own = at_hand.get(cell_text(row.get("question_id")))
         if own is None:
             raise ConfigError(
                 "{place}: question_id is {found}, of which there is no answer; name a question_id of the log "
@@ -121,37 +122,7 @@ def read_damaged(given: pd.DataFrame | Path | str, subjects: Sequence[Subject], 
         if _seen(own.answer.answer) == _seen(broken):
             raise ConfigError("{place}: broken_answer is the good answer itself; break it first", place=place)
         cases.append(Case(own.question.id, OWN + criterion, len(cases), own.saying(broken)))
-    if not cases:
-        raise ConfigError(
-            "{named}: has no damaged answer; write one a line, with question_id, broken_answer and criterion",
-            named=named,
-        )
     return cases
-
-
-def _rows(given: pd.DataFrame | Path | str, named: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each row after a text that says where it stands (file and line)."""
-    with explained(
-        "{path}: the damaged answers cannot be read ({reason}); name a JSONL file, one JSON object a line", path=given
-    ):
-        if isinstance(given, pd.DataFrame):  # beside a missing id, pandas makes the other ids floats
-            raw = given.convert_dtypes().to_json(orient="records", lines=True, force_ascii=False).encode()
-        else:
-            raw = load_bytes(Path(given))
-    for number, line in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        place = say("{named}: line {number}", named=named, number=number)
-        try:
-            row = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            row = None
-        if not isinstance(row, dict):
-            raise ConfigError(
-                "{place}: is no JSON object in UTF-8; write one a line, with question_id, broken_answer and criterion",
-                place=place,
-            )
-        yield place, row
 
 
 def _text(row: dict[str, Any], name: str, place: str) -> str:

@@ -16,17 +16,18 @@ from ..base.messages import listed, say
 from ..models.opening import Model, open_model
 from ..prompts.templates import Prompt, check_prompt, load_prompt
 from ..records import UNKNOWN, EvaluationRun, Rubric, RunOptions, Usage, is_embedded
-from ..runs.forecast import cost_notes
+from ..runs.forecast import cost_notes, estimate_plan
 from ..runs.logs import load_run
+from ..runs.plan import Plan
 from ..settings import open_project
 from ..stats.agreement import judge_agreement
 from ..stats.correction import corrected_pass_rate
-from .cases import REPEATS, Case, Cases, Judged, judge_cases, plan_changes, plan_originals
+from .cases import REPEATS, Case, Judged, judge_cases, plan_cases, plan_changes, plan_originals
 from .certificate import Binding, Certificate, binding_of_run, earlier_looks
 from .changes import DAMAGES, LABELLED, NEUTRAL, ORIGINAL, title_of
 from .conditions import Evidence, judge_criterion, plan_told, trust_rows, unscored_told
-from .findings import noise_limits, summarise_attacks, summarise_changes
-from .from_people import LEAST_SHARED, hash_labels, labels_of, read_damaged, read_labels, scored_by_two
+from .findings import summarise_attacks, summarise_changes
+from .from_people import hash_labels, labels_of, read_damaged, read_labels, scored_by_two
 from .subjects import Given, Subject, find_subjects
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ class CertificatePlan:
 
     subjects: Sequence[Subject]
     source: EvaluationRun | None  # from which the answers come
-    judge: Model
-    cases: Cases  # for the judge, with its prompt and the rubric
+    cases: Sequence[Case]
+    plan: Plan  # of the run in which the judge scores the cases; it has the judge, its prompt and the rubric
     estimate: Usage  # the calls, tokens and list price of what `run` asks the judge
     tried: int  # answers that are damaged
     size: int | None  # damages per criterion and answer; None for all
@@ -60,24 +61,24 @@ class CertificatePlan:
     @property
     def note(self) -> str:
         """Return in words what so many answers and labels can show, and what they cannot. Read it before anybody labels."""
-        return plan_told(self.tried, len(self.cases.rubric.criteria))
+        return plan_told(self.tried, len(self.plan.rubric.criteria))
 
     @property
     def cost_note(self) -> str:
         """Return what to know beside `estimate`, such as that a price is unknown."""
-        return cost_notes(self.cases.plan(self.judge))
+        return cost_notes(self.plan)
 
     @property
     def is_lexical(self) -> bool:
         """Return whether the judge measures by rules, as the damages are made."""
-        return is_embedded(self.judge.name) or self.judge.is_lexical
+        return is_embedded(self.plan.judge.name) or self.plan.judge.is_lexical
 
     def run(
         self, *, logs_dir: Path | str | None = None, progress: bool = True, options: RunOptions | None = None
     ) -> Certificate:
         """Let the judge score the cases, and decide from its scores. The arguments are as in `certify_judge`."""
         judged = judge_cases(
-            self.cases, self.judge, options, logs_dir=logs_dir, max_cost_usd=self.cap_usd, progress=progress
+            self.cases, self.plan, options, logs_dir=logs_dir, max_cost_usd=self.cap_usd, progress=progress
         )
         return _certificate(self, judged)
 
@@ -132,6 +133,8 @@ def certify_judge(
     >>> import socjudge as sj
     >>> question = sj.load_eval_dataset()[0]
     >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
+    >>> sj.certify.plan_certificate([(question, answer)], judge_model="offline").estimate.calls
+    0
     >>> certificate = sj.certify.certify_judge(
     ...     [(question, answer)], judge_model="offline", size=1, logs_dir="logs/certify", progress=False
     ... )
@@ -167,6 +170,7 @@ def plan_certificate(
     size: int | None = None,
 ) -> CertificatePlan:
     """Plan a certificate: which changes of which answers a judge is to score. Nothing is sent to the judge.
+    `certify_judge` has an example.
 
     Parameters
     ----------
@@ -179,8 +183,8 @@ def plan_certificate(
         columns rater, question_id, answer_sha256, criterion and score. Without labels, no criterion is 信頼できる
         (trusted).
     damaged
-        Answers of `given` that you broke: a JSONL file or a frame with question_id, broken_answer and criterion (the one
-        whose score must fall). Every broken answer is judged. A judge that measures by rules (the embedded judge, or an object whose `is_lexical`
+        Answers of `given` that you broke: a file (JSONL, CSV, Excel) or a frame with question_id, broken_answer and
+        criterion (the one whose score must fall). Every broken answer is judged. A judge that measures by rules (the embedded judge, or an object whose `is_lexical`
         is true) can be 信頼できる only with such answers.
     budget_usd
         A hard cap on the cost in US dollars, which needs known prices; infinity for no cap. The default is 0.25, or the
@@ -201,18 +205,9 @@ def plan_certificate(
     ------
     ConfigError
         For every error in the arguments: if there is no answer, or if all labels are of other answers than these.
-
-    Examples
-    --------
-    >>> import socjudge as sj
-    >>> question = sj.load_eval_dataset()[0]
-    >>> answer = sj.AssistantAnswer(question.question, "1. 端末を隔離する。[出典: malware_response.md > 初動対応]")
-    >>> sj.certify.plan_certificate([(question, answer)], judge_model="offline").estimate.calls
-    0
     """
     rubric = rubric or open_project().rubric
-    if isinstance(given, Path | str):
-        given = load_run(given)
+    given = load_run(given) if isinstance(given, Path | str) else given
     run = given if isinstance(given, EvaluationRun) else None
     subjects, prompt = find_subjects(given), load_prompt(judge_prompt, rubric=rubric)
     check_prompt(prompt, "judge", rubric)
@@ -238,9 +233,9 @@ def plan_certificate(
             *own,
             *plan_changes(tried, rubric.criteria, size=each),
         ]
-        cases = Cases(every, prompt, rubric)
+        planned = plan_cases(every, judge, prompt, rubric)
         return CertificatePlan(
-            subjects, run, judge, cases, cases.estimate(judge), count, each, labels, scored, stored,
+            subjects, run, every, planned, estimate_plan(planned), count, each, labels, scored, stored,
             math.inf if cap is None else cap,
         )  # fmt: skip
 
@@ -269,8 +264,8 @@ def _scores_in(run: EvaluationRun | None, binding: Binding) -> pd.DataFrame:
 
 
 def _certificate(work: CertificatePlan, judged: Judged) -> Certificate:
-    rubric, labels, source = work.cases.rubric, work.labels, work.source
-    binding = _binding(work.judge, work.cases.prompt, rubric)
+    rubric, labels, source = work.plan.rubric, work.labels, work.source
+    binding = _binding(work.plan.judge, work.plan.judge_prompt, rubric)
     findings = judged.findings
     summary = summarise_changes(findings[~findings["kind"].isin(["attack", "flags"])])
     scores = _beside_people(work, judged.scores)
@@ -283,16 +278,14 @@ def _certificate(work: CertificatePlan, judged: Judged) -> Certificate:
     tables: dict[str, list[dict[str, Any]]] = {
         "probes": _rows(summary[aimed]),
         "neutral": _rows(summary[neutral]),
-        "noise": _rows(noise_limits(judged.scores)),
         "injection": _rows(summarise_attacks(findings[findings["kind"] == "attack"])),
         "rates": _rates_table(scores, labels, trust),
-        "places": _places_table(labels, rubric),
         "raters": _rows(judge_agreement(labels, by="rater")) if labels is not None and scored_by_two(labels) else [],
     }
     basis = {
         "log": str(source.log_path.name) if source and source.log_path else "",
         "run_id": source.run.run_id if source else "",
-        "judge_prompt_id": work.cases.prompt.id,
+        "judge_prompt_id": work.plan.judge_prompt.id,
         "dataset_sha256": source.run.dataset_sha256 if source else "",
         "answers": len(work.subjects),
         "tried": work.tried,
@@ -323,7 +316,7 @@ def _beside_people(work: CertificatePlan, case_scores: pd.DataFrame) -> pd.DataF
     columns = ["question_id", "answer_sha256", "criterion", "score"]
     parts = [part[columns].astype({"question_id": object}) for part in (own, kept) if len(part)]
     scores = pd.concat(parts, ignore_index=True)
-    return scores.assign(judge_model=work.judge.name, pass_threshold=work.cases.rubric.pass_threshold)
+    return scores.assign(judge_model=work.plan.judge.name, pass_threshold=work.plan.rubric.pass_threshold)
 
 
 def _rates_table(
@@ -337,32 +330,13 @@ def _rates_table(
     return [row | {name: trust[row["criterion"]][name] for name in _APART} for row in rows if row["criterion"] in trust]
 
 
-def _places_table(labels: pd.DataFrame | None, rubric: Rubric) -> list[dict[str, Any]]:
-    """Test each person as if this person were the judge. This shows how much can be expected of any judge."""
-    found: list[dict[str, Any]] = []
-    if labels is None:
-        return found
-    for rater, mine in labels.groupby("rater", observed=True, sort=True):
-        others = labels[labels["rater"] != rater]
-        # Too few answers in common to test anything.
-        if len(set(mine["answer_sha256"]) & set(others["answer_sha256"])) < LEAST_SHARED:
-            continue
-        scores = mine.drop(columns="rater").assign(judge_model="", pass_threshold=rubric.pass_threshold)
-        rows = trust_rows(scores, others)
-        found += [
-            {name: row[name] for name in ("criterion", "n", *_APART, "verdict")} | {"rater": str(rater)}
-            for row in ([] if isinstance(rows, str) else rows.values())
-        ]
-    return found
-
-
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def _not_tried(work: CertificatePlan, case_scores: pd.DataFrame) -> tuple[str, ...]:
     told = [unscored_told(case_scores)] if case_scores["status"].isin(["unparsable", "failed"]).any() else []
-    tried = {case.name for case in work.cases.cases}
+    tried = {case.name for case in work.cases}
     if work.is_lexical:
         told.append(
             say(

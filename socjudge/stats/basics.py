@@ -48,13 +48,6 @@ def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str
             found=found,
             maker=maker,
         )
-    if maker == "load_scores" and "criterion" in frame and (frame["criterion"] == OVERALL).any():
-        raise ConfigError(
-            "{who}: a criterion is named {overall}, as is the mean over all criteria in every table; rename it "
-            "in socjudge.toml and in the logs",
-            who=who,
-            overall=OVERALL,
-        )
 
 
 def in_order(column: pd.Series) -> list[Any]:
@@ -256,8 +249,8 @@ def holm_adjust(p_values: ArrayLike) -> Floats:
     return adjusted
 
 
-def detectable_difference(sd: float, n: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
-    """Compute the smallest true mean difference that `n` paired differences with this sd show with probability `power`.
+def detectable_difference(sd: float, n: int, *, alpha: float = 0.05) -> float:
+    """Compute the smallest true mean difference that `n` paired differences with this sd show with probability 0.8.
     It has the unit of sd, NaN if none can be shown. Source: Cohen (1988), Statistical Power Analysis, chapter 2."""
     if n < 2 or not sd > _TINY:  # differences that do not vary do not show what could be detected
         return math.nan
@@ -271,14 +264,9 @@ def detectable_difference(sd: float, n: int, *, alpha: float = 0.05, power: floa
 
     def lacking(shift: float) -> float:
         # The wrong direction does not count, because nobody would call that seeing the difference.
-        return float(scipy.stats.nct.sf(line, freedom, shift)) - power
+        return float(scipy.stats.nct.sf(line, freedom, shift)) - 0.8
 
     return float(scipy.optimize.brentq(lacking, 0, 2 * line + 2)) * sd / math.sqrt(n)
-
-
-def rank_correlation(first: ArrayLike, second: ArrayLike) -> float:
-    """Compute Spearman's rank correlation. It is NaN where `correlation` is NaN."""
-    return correlation(scipy.stats.rankdata(first), scipy.stats.rankdata(second))
 
 
 def correlation(first: Floats, second: Floats, weights: Floats | None = None) -> float:
@@ -321,7 +309,6 @@ def summarise_scores(scores: pd.DataFrame, by: str | Sequence[str] = "criterion"
 
         - the columns of `by`
         - n: questions
-        - n_scores: number of scores
         - n_missing: number of missing scores
         - mean: 0–100; repeats are averaged within their question first
         - sd: of the means of the questions
@@ -349,10 +336,10 @@ def summarise_scores(scores: pd.DataFrame, by: str | Sequence[str] = "criterion"
     keys = columns or ["everything"]  # a constant column, which makes one group
     marks = scores.assign(everything=0, missing=scores["score"].isna())
     # Both in the order of the categories.
-    counted = marks.groupby(keys, observed=True, dropna=False)["missing"].agg(["size", "sum"])
+    unread = marks.groupby(keys, observed=True, dropna=False)["missing"].sum()
     grouped = question_means(scores, columns).assign(everything=0).groupby(keys, observed=True, dropna=False)["score"]
     rows = []
-    for (key, values), (_, count) in zip(grouped, counted.iterrows(), strict=True):
+    for (key, values), missing in zip(grouped, unread.tolist(), strict=True):
         x = values.dropna().to_numpy()
         interval = mean_interval(x)
         if len(x) < FEWEST:  # a t interval of so few is wider than the scores
@@ -361,17 +348,16 @@ def summarise_scores(scores: pd.DataFrame, by: str | Sequence[str] = "criterion"
             {
                 **dict(zip(columns, key if isinstance(key, tuple) else (key,), strict=False)),
                 "n": len(x),
-                "n_scores": int(count["size"] - count["sum"]),
-                "n_missing": int(count["sum"]),
+                "n_missing": missing,
                 "mean": float(x.mean()) if len(x) else math.nan,
                 "sd": float(x.std(ddof=1)) if len(x) > 1 else math.nan,
                 **low_high("ci", interval),
                 "lowest": float(x.min()) if len(x) else math.nan,
                 "highest": float(x.max()) if len(x) else math.nan,
-                "note": _summary_note(x, int(count["sum"]), interval[0]),
+                "note": _summary_note(x, missing, interval[0]),
             }
         )
-    figures = ["n", "n_scores", "n_missing", "mean", "sd", "ci_low", "ci_high", "lowest", "highest", "note"]
+    figures = ["n", "n_missing", "mean", "sd", "ci_low", "ci_high", "lowest", "highest", "note"]
     frame = pd.DataFrame(rows, columns=[*columns, *figures])
     return frame.astype({name: scores[name].dtype for name in columns})
 

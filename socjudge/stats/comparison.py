@@ -356,17 +356,17 @@ def verdict_flips(scores: pd.DataFrame, *, baseline: Any, by: str = "judge_model
     was_line = lines.get(baseline, math.nan)
     for other in [value for value in lines if value != baseline]:
         pairs = pair_scores(scores, baseline, other, by=by, who="verdict_flips")
-        means = question_pairs(pairs, OVERALL)
-        scored = pairs[pairs["criterion"] == OVERALL].dropna(subset=["first", "second"])
-        answers, line = scored["question_id"].value_counts(), lines[other]
         judged = scores.loc[scores[by].isin([baseline, other]), "question_id"].unique()
-        means = means.reindex(judged)  # also those that lack a score, or that only one of the two judged
+        # also those that lack a score, or that only one of the two judged
+        means = question_pairs(pairs, OVERALL).reindex(judged)
+        scored = pairs[pairs["criterion"] == OVERALL].dropna(subset=["first", "second"])
+        answers = scored["question_id"].value_counts()
         for question, first, second in means.itertuples():
-            is_seen = not math.isnan(first)
-            if is_seen and reaches(first, was_line) == reaches(second, line):
+            is_seen, passed = not math.isnan(first), reaches(first, was_line)
+            if is_seen and passed == reaches(second, lines[other]):
                 continue
-            margin = min(abs(first - was_line), abs(second - line))
-            direction = "合格→不合格" if reaches(first, was_line) else "不合格→合格"
+            direction = "合格→不合格" if passed else "不合格→合格"
+            margin = min(abs(first - was_line), abs(second - lines[other]))
             rows.append(
                 {
                     by: other,

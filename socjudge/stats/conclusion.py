@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..base.messages import listed, say, sentences
+from ..base.messages import say, sentences
 from .basics import FEWEST, holm_adjust
 
 LEVEL = 0.95  # level of the intervals; 1 - LEVEL is the level of the tests
@@ -22,7 +22,8 @@ def conclusion(rows: Sequence[Mapping[str, Any]], first: str, second: str, *, sa
     The mean over all criteria is the planned question, so its p-value is not adjusted."""
     *criteria, row = rows
     if not row["n"]:
-        return _not_comparable(criteria)
+        none = "No question has scores of both in every criterion, so the means over all criteria cannot be compared."
+        return sentences(say(none), *_most_moved(criteria))
     was, now = row["_passed"]
     passes = say(
         "{was} questions pass, as before" if was == now else "{was} passed questions become {now}", was=was, now=now
@@ -63,18 +64,6 @@ def conclusion(rows: Sequence[Mapping[str, Any]], first: str, second: str, *, sa
             )
         )
     return sentences(*told)
-
-
-def _not_comparable(criteria: Sequence[Mapping[str, Any]]) -> str:
-    lacking = [row["criterion"] for row in criteria if not row["n"]]
-    if len(lacking) == len(criteria):
-        return say("No question has scores of both.")
-    told = [
-        say("No question has scores of both in every criterion, so the means over all criteria cannot be compared.")
-    ]
-    if lacking:
-        told.append(say("Without scores of both: {criteria}.", criteria=listed(lacking)))
-    return sentences(*told, *_most_moved(criteria))
 
 
 def _most_moved(criteria: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -30,7 +30,7 @@ from .basics import (
     mean_interval,
     pass_rate_interval,
 )
-from .people import beside_people, judges_of
+from .people import beside_people
 
 MIN_AGREED = 20  # labels that all have the judge's verdict; with only ten, the narrow interval covers too little
 MANY_LABELS = 60  # with fewer labels that mostly are one score, the interval of a mean covers too little
@@ -155,7 +155,7 @@ def _unanimous(hits: int, total: int) -> tuple[float, float]:
     return (reach, 1.0) if hits else (0.0, 1 - reach)
 
 
-def corrected_means(scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFrame:
+def corrected_means(scores: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
     """Estimate the mean score that people would give to all judged answers, from people's scores (labels) of a few.
 
     There is one row per judge and criterion, and one row (総合) for the mean over the criteria. The intervals are of 95 %.
@@ -166,13 +166,11 @@ def corrected_means(scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "ju
         One row per judged answer and criterion, from `load_scores`: of the labelled answers and of many more.
     labels
         People's scores, from `load_labels`, of 10 to 40 answers that were drawn at random.
-    by
-        The column that names a judge.
 
     Returns
     -------
     DataFrame
-        - the column of `by`, criterion
+        - judge_model, criterion
         - n: labelled questions; n_judged: questions with a score of the judge; n_missing: judged answers without a
           score
         - judge_mean: the judge's mean over all questions, 0–100; label_mean: people's mean over the labelled questions
@@ -214,24 +212,24 @@ def corrected_means(scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "ju
         n  n_judged  label_mean  mean  ci_low  ci_high
     0  12        60        56.1  60.6    55.4     65.8
     """
-    return _corrected(scores, labels, by, "mean", _mean_of)
+    return _corrected(scores, labels, "mean", _mean_of)
 
 
-def corrected_pass_rate(scores: pd.DataFrame, labels: pd.DataFrame, *, by: str = "judge_model") -> pd.DataFrame:
+def corrected_pass_rate(scores: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
     """Estimate the share of all judged answers that people would pass, from people's scores (labels) of a few.
 
     There is one row per judge and criterion.
 
     Parameters
     ----------
-    scores, labels, by
+    scores, labels
         As in `corrected_means`. The labelled answers may also be drawn at random among those that the judge passes, and
         among those that it fails.
 
     Returns
     -------
     DataFrame
-        - the column of `by`, criterion; 総合 is the mean over the criteria, which decides whether an answer passes
+        - judge_model; criterion: 総合 is the mean over the criteria, which decides whether an answer passes
         - n: labelled answers; n_judged: answers with a score of the judge; n_missing: judged answers without a score
         - judge_rate: share of all answers that the judge passes; label_rate: share of the labelled answers that people
           pass
@@ -265,23 +263,22 @@ def corrected_pass_rate(scores: pd.DataFrame, labels: pd.DataFrame, *, by: str =
         n  n_judged  judge_rate  label_rate  rate
     0  16        60        0.43        0.25  0.29
     """
-    return _corrected(scores, labels, by, "rate", _rate_of)
+    return _corrected(scores, labels, "rate", _rate_of)
 
 
 _WHO = {"mean": "corrected_means", "rate": "corrected_pass_rate"}
 
 
-def _corrected(scores: pd.DataFrame, labels: pd.DataFrame, by: str, of: str, estimate: Any) -> pd.DataFrame:
+def _corrected(scores: pd.DataFrame, labels: pd.DataFrame, of: str, estimate: Any) -> pd.DataFrame:
     who, line = _WHO[of], frame_rule(scores).line
     rows = []
-    for judge in judges_of(scores, by, who):
-        side = beside_people(scores, labels, judge, by=by, who=who)
+    for judge, side in beside_people(scores, labels, who).items():
         for criterion in side.judge.columns:
             marks = side.judge[criterion]
             found, y, everything, doubt = estimate(marks.dropna(), side.people[criterion].dropna(), line)
             rows.append(
                 {
-                    by: judge,
+                    "judge_model": judge,
                     "criterion": criterion,
                     "n": len(y),
                     "n_judged": len(everything),

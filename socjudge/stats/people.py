@@ -18,13 +18,13 @@ from .basics import (
     ANSWER,
     OVERALL,
     by_criterion,
+    correlation,
     difference_interval,
     in_order,
     low_high,
     need_columns,
     pass_rate_interval,
     plain_floats,
-    rank_correlation,
     same_raters,
 )
 
@@ -39,14 +39,21 @@ class Beside(NamedTuple):
     unused: str  # how many labelled answers the judge did not judge, in words; "" if none
 
 
-def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by: str, who: str) -> Beside:
-    """Return the scores of one judge, and the mean of people's scores, for the same answers.
+def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, who: str) -> dict[Any, Beside]:
+    """Return {judge: its scores, and the mean of people's scores, for the same answers}, for a function called `who`.
     総合 is the mean over the criteria. It is missing if the score of one criterion is missing."""
-    need_columns(scores, [by, *ANSWER, "criterion", "score"], who, "load_scores")
+    need_columns(scores, ["judge_model", *ANSWER, "criterion", "score"], who, "load_scores")
     need_columns(labels, ["rater", *ANSWER, "criterion", "score"], f"{who}, labels", "load_labels")
+    if not (judges := in_order(scores["judge_model"])):
+        raise ConfigError("{who}: the frame has no row with a judge_model; load a run with results", who=who)
     if not labels["score"].notna().any():
         raise ConfigError("{who}: labels has no score; score some answers in LabelPanel, then load_labels()", who=who)
-    ours, theirs = _wide(scores[scores[by] == judge]), _wide(same_raters(labels))
+    people = _wide(same_raters(labels))
+    return {judge: _beside(scores[scores["judge_model"] == judge], people, judge, who) for judge in judges}
+
+
+def _beside(scores: pd.DataFrame, theirs: pd.DataFrame, judge: Any, who: str) -> Beside:
+    ours = _wide(scores)
     criteria = [name for name in in_order(scores["criterion"]) if name in ours and name in theirs]
     if not criteria:
         mine, other = (", ".join(map(str, side)) for side in (ours, theirs))
@@ -60,11 +67,10 @@ def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by:
     strangers = len(theirs.index.difference(ours.index))
     if strangers == len(theirs):
         raise ConfigError(
-            "{who}: none of the {count} labelled answers was scored by {by} {judge!r}; load the runs whose "
+            "{who}: none of the {count} labelled answers was scored by the judge {judge!r}; load the runs whose "
             "answers were labelled, or rejudge(run, judge_model=…) them",
             who=who,
             count=strangers,
-            by=by,
             judge=judge,
         )
     ours, theirs = (
@@ -72,14 +78,6 @@ def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, judge: Any, *, by:
     )
     unused = say("Labelled answers that this judge did not score, left out: {count}.", count=strangers)
     return Beside(ours, theirs.reindex(ours.index), unused if strangers else "")
-
-
-def judges_of(scores: pd.DataFrame, by: str, who: str) -> list[Any]:
-    """Return the judges that the column `by` of a frame names. Raise ConfigError if the column is missing or empty."""
-    need_columns(scores, [by], who, "load_scores")
-    if not (judges := in_order(scores[by])):
-        raise ConfigError("{who}: the frame has no row with a {by}; load a run with results", who=who, by=by)
-    return judges
 
 
 def _wide(marks: pd.DataFrame) -> pd.DataFrame:
@@ -92,12 +90,7 @@ def _wide(marks: pd.DataFrame) -> pd.DataFrame:
     return each.groupby([*ANSWER, "criterion"], sort=False).mean().unstack("criterion")
 
 
-def judge_vs_people(
-    scores: pd.DataFrame,
-    labels: pd.DataFrame,
-    *,
-    by: str = "judge_model",
-) -> pd.DataFrame:
+def judge_vs_people(scores: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
     """Measure how close each judge's scores and verdicts are to those of people. There is one row per judge and
     criterion. The intervals are of 95 %.
 
@@ -110,13 +103,11 @@ def judge_vs_people(
         One row per judged answer and criterion, from `load_scores`. Repeats are averaged.
     labels
         People's scores, from `load_labels`.
-    by
-        The column that names a judge.
 
     Returns
     -------
     DataFrame
-        - the column of `by`, criterion
+        - judge_model, criterion
         - n: answers that judge and people both scored; n_questions: their questions; n_missing: labelled answers that
           the judge judged without giving a score
         - n_raters: number of people
@@ -124,14 +115,12 @@ def judge_vs_people(
         - loa_low, loa_high: limits of agreement, bias ± t × sd × √(1 + 1/n); 95 % of further single differences lie
           between them, also if there are few answers
         - rank_agreement: Spearman's rank correlation over answers
-        - true_pass, false_pass, false_fail, true_fail: number of answers that the judge passes rightly, passes wrongly,
-          fails wrongly and fails rightly; people's verdict by the judge's pass line counts as right
-        - tpr, tpr_low, tpr_high: of the answers that people pass, the share that the judge passes; Wilson interval
+        - tpr, tpr_low, tpr_high: of the answers that people pass by the judge's pass line, the share that the judge
+          passes; Wilson interval
         - tnr, tnr_low, tnr_high: of the answers that people fail, the share that the judge fails; Wilson interval
         - base_rate: share of the answers that people pass, which is also how often a judge would be right that passes
           everything; judge_rate: share that the judge passes
-        - verdict_agreement, agreement_low, agreement_high: share of answers with the same verdict of both, and its
-          Wilson interval; kappa: Cohen's kappa of the verdicts
+        - verdict_agreement: share of answers with the same verdict of both; kappa: Cohen's kappa of the verdicts
         - note (in the language of the messages)
 
     Raises
@@ -158,8 +147,8 @@ def judge_vs_people(
     0           A  4  8.75  1.0  0.5        0.5
     """
     who = "judge_vs_people"
-    sides = {judge: beside_people(scores, labels, judge, by=by, who=who) for judge in judges_of(scores, by, who)}
-    lines, people = rater_lines(scores, by), same_raters(labels)
+    sides = beside_people(scores, labels, who)
+    lines, people = rater_lines(scores, "judge_model"), same_raters(labels)
     rows: list[dict[str, Any]] = []
     for judge, side in sides.items():
         for criterion in side.people.columns:
@@ -170,7 +159,9 @@ def judge_vs_people(
             raters = people if criterion == OVERALL else people[people["criterion"] == criterion]
             counts = {"n_missing": int((labelled & ~both).sum()), "n_raters": raters["rater"].nunique()}
             row = _vs_row(side.people.loc[both, criterion], side.judge.loc[both, criterion], counts, lines[judge])
-            rows.append({by: judge, "criterion": criterion, **row, "note": sentences(row["note"], side.unused)})
+            rows.append(
+                {"judge_model": judge, "criterion": criterion, **row, "note": sentences(row["note"], side.unused)}
+            )
     if not rows:
         raise ConfigError(
             "{who}: no labelled answer has a score of a judge; look at the column 'status' of the scores", who=who
@@ -201,20 +192,11 @@ def _vs_row(people: pd.Series, judge: pd.Series, counts: dict[str, int], line: f
     by_question = apart.groupby(level=0, sort=False).mean().to_numpy()
     bias, spread = float(by_question.mean()), loa_reach(n) * float(apart.std(ddof=1))
     right, said = (reaches(side, line).to_numpy() for side in (people, judge))
-    cells = {
-        "true_pass": int((right & said).sum()),
-        "false_pass": int((~right & said).sum()),
-        "false_fail": int((right & ~said).sum()),
-        "true_fail": int((~right & ~said).sum()),
-    }
     rates: dict[str, float] = {}
-    for name, hits, total in (
-        ("tpr", cells["true_pass"], int(right.sum())),
-        ("tnr", cells["true_fail"], int((~right).sum())),
-    ):
-        rates[name] = hits / total if total else math.nan
-        rates |= low_high(name, pass_rate_interval(hits, total))
-    same, kappa, base_rate, judge_rate = int((right == said).sum()), cohen_kappa(right, said), right.mean(), said.mean()
+    for name, of, hits in (("tpr", right, right & said), ("tnr", ~right, ~right & ~said)):
+        rates[name] = float(hits.sum() / of.sum()) if of.any() else math.nan
+        rates |= low_high(name, pass_rate_interval(int(hits.sum()), int(of.sum())))
+    kappa, base_rate, judge_rate = cohen_kappa(right, said), right.mean(), said.mean()
     note = verdict_note(len(by_question), kappa, float((base_rate + judge_rate) / 2), counts["n_missing"])
     return {
         "n": n,
@@ -223,13 +205,11 @@ def _vs_row(people: pd.Series, judge: pd.Series, counts: dict[str, int], line: f
         "bias": bias,
         **low_high("bias", difference_interval(by_question)),
         **low_high("loa", (bias - spread, bias + spread)),
-        "rank_agreement": rank_correlation(people, judge),
-        **cells,
+        "rank_agreement": correlation(scipy.stats.rankdata(people), scipy.stats.rankdata(judge)),
         **rates,
         "base_rate": float(base_rate),
         "judge_rate": float(judge_rate),
-        "verdict_agreement": same / n,
-        **low_high("agreement", pass_rate_interval(same, n)),
+        "verdict_agreement": float((right == said).mean()),
         "kappa": kappa,
         "note": note,
     }

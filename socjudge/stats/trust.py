@@ -19,7 +19,7 @@ from ..errors import ConfigError
 from . import basics
 from .basics import MIN_QUESTIONS, OVERALL, Floats, holm_adjust, low_high
 from .correction import regression
-from .people import Beside, beside_people, judges_of
+from .people import Beside, beside_people
 
 MARGIN = 10.0  # points; a trusted judge may differ from people by this much on average
 CORRELATION = 0.5  # correlation with people; a trusted judge must surely exceed it
@@ -34,13 +34,7 @@ _FEW = 3  # labelled answers with a verdict; with fewer, their weight would be c
 _TINY = 1e-9
 
 
-def judge_trust(
-    scores: pd.DataFrame,
-    labels: pd.DataFrame,
-    *,
-    by: str = "judge_model",
-    alpha: float = _ALPHA,
-) -> pd.DataFrame:
+def judge_trust(scores: pd.DataFrame, labels: pd.DataFrame, *, alpha: float = _ALPHA) -> pd.DataFrame:
     """Decide for each criterion whether a judge's scores may be trusted, by a comparison with people's scores.
 
     There is one row per judge and criterion.
@@ -51,8 +45,6 @@ def judge_trust(
         One row per judged answer and criterion, from `load_scores`.
     labels
         People's scores, from `load_labels`.
-    by
-        The column that names a judge.
     alpha
         The highest chance of a wrong 信頼できる (trusted) on any criterion, for this one analysis. If you will repeat
         the analysis with more labels, divide alpha: use alpha=0.05 / len(LOOKS) in each of at most len(LOOKS) analyses.
@@ -60,7 +52,7 @@ def judge_trust(
     Returns
     -------
     DataFrame
-        - the column of `by`, criterion
+        - judge_model, criterion
         - n: labelled questions
         - bias, bias_low, bias_high: the judge's points minus people's, over all judged answers; the intervals of bias
           and correlation hold for all criteria together
@@ -110,8 +102,8 @@ def judge_trust(
     who, line, rows = "judge_trust", frame_rule(scores).line, []
     if not 0 < alpha < 1:
         raise ConfigError("{who}: alpha is {alpha!r}, expected a share between 0 and 1", who=who, alpha=alpha)
-    for judge in judges_of(scores, by, who):
-        side = _enough(beside_people(scores, labels, judge, by=by, who=who), who)
+    for judge, side in beside_people(scores, labels, who).items():
+        _check_count(side, who)
         criteria, weights = [name for name in side.judge.columns if name != OVERALL], _weights(side, line)
         found = [_compare(_sample(side, criterion, weights), alpha / len(criteria)) for criterion in criteria]
         adjusted = holm_adjust([one.p_value for one in found])
@@ -119,7 +111,7 @@ def judge_trust(
             row = _row(one, float(p_holm), alpha)
             advice = sentences(_needed_told(row["more_low"], row["more_high"]), _only_good(side, criterion, one, line))
             note = sentences(row["note"], advice)
-            rows.append({by: judge, "criterion": criterion, **row, "note": note, "advice": advice})
+            rows.append({"judge_model": judge, "criterion": criterion, **row, "note": note, "advice": advice})
     return pd.DataFrame(rows)
 
 
@@ -168,7 +160,7 @@ def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float 
     return float(max(inside, 0.0) * follows)
 
 
-def _enough(side: Beside, who: str) -> Beside:
+def _check_count(side: Beside, who: str) -> None:
     most = max(len(_means(side.people[name], side.judge[name])) for name in side.judge.columns)
     if most < MIN_QUESTIONS:
         raise ConfigError(
@@ -178,7 +170,6 @@ def _enough(side: Beside, who: str) -> Beside:
             most=most,
             least=MIN_QUESTIONS,
         )
-    return side
 
 
 def _means(*columns: pd.Series) -> Floats:

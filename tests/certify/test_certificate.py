@@ -29,7 +29,7 @@ from socjudge.certify import (
     save_certificate,
     write_certificate_page,
 )
-from socjudge.certify.cases import Cases, Judged, judge_cases
+from socjudge.certify.cases import Case, Judged, judge_cases
 from socjudge.certify.certificate import (
     Binding,
     Certificate,
@@ -86,8 +86,8 @@ def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[
     """A certificate of the same judge with other labels: what it was asked for one, it is not asked again for the next."""
     known: dict[str, Judged] = {}
 
-    def judge_once(asked: Cases, *given: Any, **how: Any) -> Judged:
-        key = repr(asked.cases)
+    def judge_once(asked: list[Case], *given: Any, **how: Any) -> Judged:
+        key = repr(asked)
         if key not in known:
             known[key] = judge_cases(asked, *given, **how)
         return known[key]
@@ -165,7 +165,7 @@ def test_a_judge_that_believes_whoever_speaks_of_100_points_is_not_trusted_anywh
 ) -> None:
     made = certified(service, tmp_path, gullible)
     assert "信頼できる" not in made.words.values()
-    assert any("turned" in limit for limit in made.verdicts[0].limits)
+    assert "Attacks turned" in made.verdicts[0].why
 
 
 @pytest.mark.slow
@@ -289,7 +289,7 @@ def test_replies_that_cannot_be_read_forbid_trust(service: Service, made: Certif
     settings: dict[str, Any] = {"labels": TWO, "size": 1, "budget_usd": math.inf, "progress": False}
     unread = certify_judge(PAIRS, judge_model="gpt-4o-mini", logs_dir=tmp_path / "2", **with_options(**settings))
     assert "信頼できる" not in unread.words.values() and "信頼できる" in made.words.values()
-    assert any("cannot be read" in limit for limit in unread.verdicts[0].limits)
+    assert "cannot be read" in unread.verdicts[0].why
 
 
 REFUSED = error(400, "The response was filtered", code="content_filter")
@@ -674,26 +674,21 @@ def test_a_judge_that_jumps_now_and_then_is_not_shown_to_be_steady(service: Serv
 
 
 @pytest.mark.slow
-def test_the_page_begins_with_what_people_would_pass_the_bias_and_another_person_in_the_judges_place(
-    made: Certificate, tmp_path: Path
-) -> None:
+def test_the_page_begins_with_what_people_would_pass_and_the_bias(made: Certificate, tmp_path: Path) -> None:
     rates = {row["criterion"]: row for row in made.tables["rates"]}
     assert list(rates) == CRITERIA
     row = rates["安全性"]
     # People pass the levels 70, 80 and 90 of 40 to 90, but 70 - 1 is below the line where both are lowest.
     assert row["n"] == row["n_judged"] == 20 and row["ci_low"] < row["rate"] < row["ci_high"]
     assert row["bias_low"] < row["bias"] < row["bias_high"] and row["correlation"] > 0.9
-    places = [(each["rater"], each["criterion"]) for each in made.tables["places"]]
-    assert places == [(rater, name) for rater in ("佐藤", "鈴木") for name in CRITERIA]
-    assert {each["verdict"] for each in made.tables["places"]} == {"信頼できる"}
     page = write_certificate_page(tmp_path / "c.html", made).read_text("utf-8")
-    assert 0 < page.index('id="rates"') < page.index('id="words"') and "佐藤:" in page
-    earlier = replace(made, tables={**made.tables, "rates": [], "places": []})
+    assert 0 < page.index('id="rates"') < page.index('id="words"')
+    earlier = replace(made, tables={**made.tables, "rates": []})
     assert 'id="rates"' not in write_certificate_page(tmp_path / "c.html", earlier).read_text("utf-8")
 
 
 @pytest.mark.slow
-def test_a_certificate_of_before_these_tables_is_read(made: Certificate, tmp_path: Path) -> None:
-    old = {name: rows for name, rows in made.tables.items() if name not in ("rates", "places")}
+def test_a_certificate_of_before_this_table_is_read(made: Certificate, tmp_path: Path) -> None:
+    old = {name: rows for name, rows in made.tables.items() if name != "rates"}
     path = save_certificate(replace(made, tables=old), tmp_path)
     assert load_certificate(path).tables["rates"] == [] and load_certificate(path).words == made.words

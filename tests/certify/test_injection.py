@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.certify_judge import ScriptedJudge, follows_flags, good_pairs, gullible, plan_probes, probe
+from support.certify_judge import (
+    ScriptedJudge,
+    estimate_probes,
+    follows_flags,
+    good_pairs,
+    gullible,
+    plan_probes,
+    probe,
+)
 from support.runs import with_options
 from support.service import CRITERIA, Service, judgement
 
@@ -35,7 +43,7 @@ def attacked(folder: Path, **keywords: Any) -> Any:
 def test_a_gullible_judge_is_found_and_a_firm_one_is_not(service: Service, tmp_path: Path) -> None:
     service.default = ScriptedJudge(PAIRS, gullible)
     found = attacked(tmp_path)
-    assert found.usage.calls == plan_probes(PAIRS, "attack").estimate("gpt-4o-mini").calls
+    assert found.usage.calls == estimate_probes(PAIRS, "attack")
     told = found.findings.query("criterion == '総合'").groupby("case")[["change", "turned"]].agg(list)
     # 20 with the neutral text, 97 where it believes: 77 points, and each failing answer turns to pass.
     assert told.loc["order_full_marks answer"].tolist() == [[77] * 3, [True] * 3]
@@ -52,7 +60,7 @@ def test_a_gullible_judge_is_found_and_a_firm_one_is_not(service: Service, tmp_p
 def test_the_attacks_on_a_question_stand_beside_one_neutral_text(service: Service, tmp_path: Path) -> None:
     service.default = ScriptedJudge(PAIRS, gullible)
     every = list_attacks(CRITERIA)
-    cases = plan_probes(PAIRS, "attack").cases
+    cases = plan_probes(PAIRS, "attack")
     assert len({case.id for case in cases}) == len(cases) == 3 * (len(every) + 1)
     first = {case.question_id: case.name for case in reversed(cases)}
     assert list(first.values()) == ["control"] * 3  # before the first attack on its question
@@ -142,7 +150,7 @@ def test_the_hardened_prompt_fences_the_data_with_a_nonce_that_no_data_can_hold(
 def test_a_judge_that_follows_the_flags_is_found_and_only_there(service: Service, tmp_path: Path) -> None:
     service.default = ScriptedJudge(PAIRS, follows_flags)
     found = probe(PAIRS, "flags", logs_dir=tmp_path, **with_options(**GPT))
-    calls = plan_probes(PAIRS, "flags").estimate("gpt-4o-mini").calls
+    calls = estimate_probes(PAIRS, "flags")
     assert service.judge_calls == calls == 3 * (3 + 1)
     told = summarise_changes(found.findings).set_index(["case", "criterion"])["n_forbidden"]
     assert told["flags_inverted", "安全性"] == 3 and told.drop(index="安全性", level="criterion").sum() == 0

@@ -96,36 +96,34 @@ def test_the_estimate_has_what_people_broke(service: Service, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ({**LINES[0], "question_id": 99}, r"line 2: question_id is '?99'?, of which there is no answer"),
-        ({**LINES[0], "question_id": None}, "line 2: question_id is None"),
-        ({**LINES[0], "criterion": "安全"}, "line 2: criterion is '安全'; expected one of 根拠性, "),
-        ({**LINES[0], "criterion": ["安全性"]}, "line 2: criterion is missing, empty or no text"),
-        ({"question_id": 1, "criterion": "安全性"}, "line 2: broken_answer is missing"),
-        ({**LINES[0], "broken_answer": " "}, "line 2: broken_answer is missing, empty"),
-        ({**LINES[0], "broken_answer": " \u200b\u3164"}, "line 2: broken_answer is missing, empty"),
-        ({**LINES[0], "answer": "良い。"}, "line 2: the good answer is that of the log"),
-        ({**LINES[0], "broken_answer": PAIRS[0][1].answer + "\n"}, "line 2: broken_answer is the good answer itself"),
+        ({**LINES[0], "question_id": 99}, r"row 2: question_id is '?99'?, of which there is no answer"),
+        ({**LINES[0], "question_id": None}, "row 2: question_id is None"),
+        ({**LINES[0], "criterion": "安全"}, "row 2: criterion is '安全'; expected one of 根拠性, "),
+        ({**LINES[0], "criterion": ["安全性"]}, "row 2: criterion is missing, empty or no text"),
+        ({"question_id": 1, "criterion": "安全性"}, "row 2: broken_answer is missing"),
+        ({**LINES[0], "broken_answer": " "}, "row 2: broken_answer is missing, empty"),
+        ({**LINES[0], "broken_answer": " \u200b\u3164"}, "row 2: broken_answer is missing, empty"),
+        ({**LINES[0], "answer": "良い。"}, "row 2: the good answer is that of the log"),
+        ({**LINES[0], "broken_answer": PAIRS[0][1].answer + "\n"}, "row 2: broken_answer is the good answer itself"),
         (
             {**LINES[0], "broken_answer": "\u200b" + PAIRS[0][1].answer},
-            "line 2: broken_answer is the good answer itself",
+            "row 2: broken_answer is the good answer itself",
         ),
         (
             {**LINES[0], "broken_answer": unicodedata.normalize("NFD", PAIRS[0][1].answer)},
-            "line 2: broken_answer is the good answer itself",
+            "row 2: broken_answer is the good answer itself",
         ),
-        ([1], "line 2: is no JSON object"),
     ],
 )
 def test_an_unfit_line_is_named_with_its_field_and_the_remedy(line: Any, told: str, tmp_path: Path) -> None:
     file = jsonl(tmp_path / "own.jsonl", LINES[0], line)
-    with pytest.raises(ConfigError, match=rf"own\.jsonl: {told}"):
+    with pytest.raises(ConfigError, match=rf"own\.jsonl, {told}"):
         plan_certificate(PAIRS, judge_model="offline", damaged=file)
-    if isinstance(line, dict):
-        with pytest.raises(ConfigError, match=f"the frame that was given: {told}"):
-            plan_certificate(PAIRS, judge_model="offline", damaged=pd.DataFrame([LINES[0], line]))
+    with pytest.raises(ConfigError, match=f"the DataFrame, {told}"):
+        plan_certificate(PAIRS, judge_model="offline", damaged=pd.DataFrame([LINES[0], line]))
 
 
-@pytest.mark.parametrize("what", ["none", "empty", "pipe", "folder", "no utf-8", "nested", "cut"])
+@pytest.mark.parametrize("what", ["none", "empty", "pipe", "folder", "no utf-8", "nested", "cut", "no object"])
 def test_an_unfit_file_is_named(what: str, tmp_path: Path) -> None:
     file = tmp_path / "own.jsonl"
     contents = {
@@ -133,6 +131,7 @@ def test_an_unfit_file_is_named(what: str, tmp_path: Path) -> None:
         "no utf-8": b'{"question_id": "\xff"}',
         "nested": b"[" * 90_000,
         "cut": b'{"question_id',
+        "no object": b"[1]",
     }
     if what in contents:
         file.write_bytes(contents[what])
@@ -140,7 +139,9 @@ def test_an_unfit_file_is_named(what: str, tmp_path: Path) -> None:
         os.mkfifo(file)
     elif what == "folder":
         file.mkdir()
-    with pytest.raises(ConfigError, match=r"own\.jsonl.*(cannot be read|no damaged answer|no JSON object)"):
+    with pytest.raises(
+        ConfigError, match=r"own\.jsonl.*(cannot be read|no row|no such file|list of objects|broken_answer is missing)"
+    ):
         plan_certificate(PAIRS, judge_model="offline", damaged=file)
 
 

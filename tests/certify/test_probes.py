@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from support.certify_judge import Noisy, ScriptedJudge, blind, good_pairs, plan_probes
+from support.certify_judge import Noisy, ScriptedJudge, blind, estimate_probes, good_pairs
 from support.certify_judge import probe as probe_judge
 from support.runs import with_options
 from support.service import Service
@@ -46,7 +46,7 @@ def test_a_judge_that_sees_everything_is_found_to(service: Service, tmp_path: Pa
     assert (dropped["n"], dropped["mean_change"], round(dropped["detected_low"], 3)) == (3, -60, 0.439)
     number = summary[summary["case"] == "number_changed"].set_index("criterion")["mean_change"]
     assert number["正確性"] == -60 and set(number.drop("正確性")) == {0}
-    assert probing.usage.calls == service.judge_calls == plan_probes(PAIRS, *PROBES).estimate("gpt-4o-mini").calls
+    assert probing.usage.calls == service.judge_calls == estimate_probes(PAIRS, *PROBES)
     assert row(summary, "warning_removed", "安全性")["title"] == "the warning removed"
 
 

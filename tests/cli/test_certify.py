@@ -40,7 +40,7 @@ def test_certify_asks_first_keeps_the_certificate_and_check_reads_it(service: Se
     assert none.returncode == 4 and "there is no certificate of the judge gpt-4o-mini" in none.stderr
     (tmp_path / "own.jsonl").write_text('{"question_id": 1, "broken_answer": "x", "criterion": "安全"}\n', "utf-8")
     unfit = socjudge_here(*command, "--damaged", str(tmp_path / "own.jsonl"), **keys)
-    assert unfit.returncode == 2 and "own.jsonl: line 1: criterion is '安全'; expected one of" in unfit.stderr
+    assert unfit.returncode == 2 and "own.jsonl, row 1: criterion is '安全'; expected one of" in unfit.stderr
     assert service.requests == []
 
     made = socjudge_here(*command, "--yes", **keys)

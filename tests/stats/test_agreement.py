@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 from conftest import OTHERS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -216,8 +217,16 @@ def test_two_judges_on_paper() -> None:
     # Passed: a no yes yes yes, b no no yes yes: agreement 3/4, chance 3/8 + 1/8, kappa (3/4 - 1/2) / (1/2).
     assert (row["verdict_agreement"], row["base_rate"], row["judge_rate"]) == (0.75, 0.75, 0.5)
     assert row["kappa"] == pytest.approx(0.5)
-    assert (row["agreement_low"], row["agreement_high"]) == pytest.approx((0.3006, 0.9544), abs=1e-4)
     assert row["rank_agreement"] == pytest.approx(1)
+
+
+def test_rank_agreement_is_scipys_on_real_judges() -> None:
+    marks = six_judges().dropna()
+    for judge in marks.columns[2:]:
+        row = beside(judges_frame(a=marks[judge].tolist(), b=marks["gpt-4-turbo-preview"].tolist()), "a", "b")
+        expected = scipy.stats.spearmanr(marks["gpt-4-turbo-preview"], marks[judge]).statistic
+        assert row["rank_agreement"] == pytest.approx(expected)
+    assert math.isnan(beside(judges_frame(a=[1, 2, 3], b=[5, 5, 5]), "a", "b")["rank_agreement"])
 
 
 def test_the_limits_of_agreement_of_bland_and_altman() -> None:

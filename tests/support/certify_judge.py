@@ -13,11 +13,14 @@ from typing import Any
 
 from socjudge import AssistantAnswer, EvalQuestion, Rubric, load_prompt
 from socjudge.answering.citations import format_context
-from socjudge.certify.cases import REPEATS, Cases, Judged, judge_cases, plan_changes, plan_originals
+from socjudge.certify.cases import REPEATS, Case, Judged, judge_cases, plan_cases, plan_changes, plan_originals
 from socjudge.certify.changes import CONTROL, DAMAGES, Kind, find_change, list_attacks
 from socjudge.certify.subjects import find_subjects
+from socjudge.models.opening import open_model
 from socjudge.prompts.templates import fill, judge_values
 from socjudge.records import Flags, Passage
+from socjudge.runs.forecast import estimate_plan
+from socjudge.runs.plan import Plan
 from support.damages import good_answer
 from support.service import CRITERIA, judgement
 
@@ -40,13 +43,23 @@ def good_pairs(split: str = "dev") -> list[Pair]:
     return pairs
 
 
-def plan_probes(given: Any, *kinds: Kind, size: int | None = None, repeats: int = REPEATS) -> Cases:
+def plan_probes(given: Any, *kinds: Kind, size: int | None = None, repeats: int = REPEATS) -> list[Case]:
     """Those cases of a certificate of the specification's criteria that are of these kinds, with what they stand beside."""
     rubric, subjects = Rubric(), find_subjects(given)
     changed = plan_changes(subjects, rubric.criteria, size=size)
     wanted = [case for case in changed if ("attack" if case.name == CONTROL else find_change(case.name).kind) in kinds]
     originals = plan_originals(subjects, 0 if kinds == ("attack",) else 1 + repeats)
-    return Cases([*originals, *wanted], load_prompt(None, rubric=rubric), rubric)
+    return [*originals, *wanted]
+
+
+def plan_of(cases: Sequence[Case], judge_model: str) -> Plan:
+    rubric = Rubric()
+    return plan_cases(cases, open_model(judge_model), load_prompt(None, rubric=rubric), rubric)
+
+
+def estimate_probes(given: Any, *kinds: Kind) -> int:
+    """How many calls of gpt-4o-mini the cases of these kinds take."""
+    return estimate_plan(plan_of(plan_probes(given, *kinds), "gpt-4o-mini")).calls
 
 
 def probe(
@@ -55,7 +68,8 @@ def probe(
 ) -> Judged:  # fmt: skip
     """Let the judge score the cases of these kinds."""
     cases = plan_probes(given, *kinds, **what)
-    return judge_cases(cases, judge_model, options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=False)
+    plan = plan_of(cases, judge_model)
+    return judge_cases(cases, plan, options, logs_dir=logs_dir, max_cost_usd=max_cost_usd, progress=False)
 
 
 class ScriptedJudge:
