@@ -57,7 +57,7 @@ _COLUMNS = {name: (name,) for name in (*_PLACE, *KEYS)} | {
     "question_id": ("question_id", "id"),
     "question": ("question", "input", "query", "user_input", "質問"),
     "answer": ("answer", "output", "response", "actual_output", "reply", "回答"),
-    "contexts": ("contexts", "context", "retrieved_contexts", "retrieval_context"),
+    "contexts": ("contexts", "context", "retrieved_contexts", "retrieval_context", "コンテキスト", "文脈"),
 }
 _TOLD = 20  # answers without a match that an error names
 _LOOKS_LIKE_A_LIST = re.compile(r"\s*\[\s*(?:['\"{]|$)")

@@ -28,7 +28,7 @@ def read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]
     """Return the names of a table's columns, and its rows that are not empty with their numbers in a spreadsheet.
     Raises OSError or ValueError for an unreadable file, and ConfigError for a workbook without openpyxl."""
     raw = load_bytes(path)
-    rows = _sheet_rows(raw, path) if path.suffix.lower() == ".xlsx" else text_rows(raw, path)
+    rows = _sheet_rows(raw, path) if path.suffix.lower() == ".xlsx" else text_rows(raw)
     filled = [(number, row) for number, row in enumerate(rows, start=1) if any(cell not in (None, "") for cell in row)]
     head = [str(cell).strip() if cell is not None else "" for cell in filled[0][1]] if filled else []
     return head, [
@@ -43,12 +43,15 @@ def cell_text(cell: Any) -> str:
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
 
 
-def text_rows(raw: bytes, path: Path) -> list[list[Any]]:
+def text_rows(raw: bytes) -> list[list[Any]]:
     """Return the rows of a CSV or TSV file, the head included. Raises ValueError if a row cannot be right."""
     csv.field_size_limit(max(csv.field_size_limit(), len(raw)))  # the file is in memory already
-    text = io.StringIO(decoded(raw, is_table=True), newline="")
+    text = decoded(raw, is_table=True)
+    head = text.lstrip().partition("\n")[0]
+    # Excel writes tabs as "Unicode text", and semicolons where the decimal mark is a comma.
+    separator = "\t" if "\t" in head else ";" if ";" in head and "," not in head else ","
     # Strict, because otherwise a quote that is never closed swallows all rows below it.
-    reader = csv.reader(text, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     rows: list[list[Any]] = []
     try:
         rows.extend(reader)

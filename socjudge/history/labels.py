@@ -206,7 +206,7 @@ def _rows(rater: str, label: Label) -> list[tuple[Any, ...]]:
 
 def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
     try:
-        table = text_rows(load_bytes(path), path)
+        table = text_rows(load_bytes(path))
     except (OSError, ValueError) as error:
         raise ConfigError(
             "{path}: labels cannot be read ({reason}); name the folder of LabelPanel or a CSV file",

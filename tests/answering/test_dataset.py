@@ -182,8 +182,9 @@ def table(folder: Path, text: str, *, name: str = "質問.csv", encoding: str = 
 def test_a_csv_has_the_questions_whoever_wrote_it(tmp_path: Path, encoding: str, head: Sequence[str]) -> None:
     text = csv_of([*head, "備考"], [[*row, "メモ"] for row in ROWS])
     assert load_eval_dataset(table(tmp_path, text, encoding=encoding)) == QUESTIONS
-    tabs = csv_of(head, ROWS, delimiter="\t", lineterminator="\n")
-    assert load_eval_dataset(table(tmp_path, tabs, name="a.TSV", encoding=encoding)) == QUESTIONS
+    for name, separator in (("a.TSV", "\t"), ("a.csv", "\t"), ("b.csv", ";")):
+        other = csv_of(head, ROWS, delimiter=separator, lineterminator="\n")
+        assert load_eval_dataset(table(tmp_path, other, name=name, encoding=encoding)) == QUESTIONS
 
 
 def workbook(path: Path, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> Path:
