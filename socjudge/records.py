@@ -1,8 +1,7 @@
 """Define the records of a run, such as questions, answers and evaluations. Their fields have the names that the log
-uses.
+uses (`runs/log_shape.py`).
 
-`runs/log_shape.py` has the shape of the log. Higher layers define how a record is displayed, and make the frames and the
-report of a run. A method that needs a higher layer imports it when it is called (pyproject.toml lists these exceptions).
+A method that needs a higher layer imports it when it is called (pyproject.toml lists these exceptions).
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def is_embedded(model: object) -> bool:
 
 
 MOST_CRITERIA = 50  # a report has a chart and columns for each
-TOTAL = "総合"  # the name of the overall mean in tables and charts
+OVERALL = "総合"  # the name of the overall mean in tables and charts
 # The specification's criteria, in the order of all tables and charts, and its pass rule.
 SPECIFIED_CRITERIA = ("根拠性", "正確性", "網羅性", "安全性", "引用明示", "簡潔性")
 
@@ -69,14 +68,14 @@ class Rubric:
         object.__setattr__(self, "criteria", tuple(self.criteria))
         object.__setattr__(self, "descriptions", dict(self.descriptions))
         names = self.criteria
-        are_names = all(isinstance(name, str) and name and name == name.strip() and name != TOTAL for name in names)
+        are_names = all(isinstance(name, str) and name and name == name.strip() and name != OVERALL for name in names)
         if not are_names or not 1 <= len({*names}) == len(names) <= MOST_CRITERIA:
             raise ConfigError(
                 "the criteria {names} will not do: list 1 to {most} names, each once, not empty, without blanks around them, "
                 "and none of them {total}, which is the overall mean",
                 names=f"{names!r:.300}",
                 most=MOST_CRITERIA,
-                total=TOTAL,
+                total=OVERALL,
             )
         for name, text in self.descriptions.items():
             if name not in names or not isinstance(text, str) or not text.strip():

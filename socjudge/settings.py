@@ -164,7 +164,7 @@ def keep_free(model: str) -> None:
     """Write into socjudge.toml that a model costs nothing. model: its name, as `models.prices.price_key` has it."""
     import json
 
-    from .base.atomic_files import append_line
+    from .base.files import append_line
 
     if model in open_project().prices:
         return  # said in another panel since this one asked; a table that stands twice would break the file

@@ -1,6 +1,4 @@
-"""Apply the specification's pass rule to numbers, some of which may be missing.
-
-The rule is defined only here. Runs, readers of logs, statistics and charts use this definition.
+"""Apply the specification's pass rule to numbers, some of which may be missing. It is defined only here.
 
 A score is missing if the judge could not give it; `Evaluation.missing` has the cause. If the judge's reply could not be
 parsed, all scores are missing. In both cases, a verdict is given only if it is the same for all possible values of the

@@ -1,4 +1,4 @@
-"""Split Japanese answers and runbook passages into units and statements, and measure how much two texts overlap.
+"""Split Japanese answers and runbook passages into units and statements, and compare texts.
 
 A unit is a sentence, a heading, a table row or a command line. A statement can be quoted alone: a list item, a paragraph,
 a code block, or a table row that was turned into a sentence.

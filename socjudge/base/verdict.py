@@ -95,13 +95,32 @@ class Verdict(NamedTuple):
 
 
 def run_verdict(run: EvaluationRun) -> Verdict:
-    info = run.run
-    return summary_verdict(
-        run.summary,
-        is_reference=is_embedded(info.judge_model_resolved),
-        judges_asked=info.judges_asked,
-        missing=(item for result in run.results for item in result.evaluation.missing.items()),
+    verdict = summary_verdict(run.summary, run.run.judges_asked)
+    missing = (item for result in run.results for item in result.evaluation.missing.items())
+    return verdict._replace(
+        is_reference=is_embedded(run.run.judge_model_resolved), advice=_advice(missing) if run.summary.is_open else ""
     )
+
+
+def summary_verdict(summary: RunSummary, judges_asked: int = 1) -> Verdict:
+    """Return the verdict that follows from a run's summary. `judges_asked` is as in `RunInfo`."""
+    warning = ""
+    if summary.n_to_read:
+        warning = say(
+            "To be read by a person: {count} answers passed with a score under {line}, or with none, on one of: {criteria}",
+            count=summary.n_to_read,
+            criteria=listed(READ_CRITERIA),
+            line=READ_BELOW,
+        )
+    if not summary.is_open and judges_asked == 1:
+        return Verdict("passed" if summary.mvp_passed else "failed", warning=warning)
+    counts = {
+        "could not be scored: {count}": summary.n_unscored,
+        "answers with a score missing: {count}": summary.n_partial,
+    }
+    reasons = [say(key, count=count) for key, count in counts.items() if count and summary.is_open]
+    reasons += _undecided(summary.judged, summary.asked, judges_asked, summary.is_contradictory)
+    return Verdict("open", listed(reasons), warning=warning)
 
 
 def frame_undecided(frame: pd.DataFrame) -> str:
@@ -116,48 +135,17 @@ def frame_undecided(frame: pd.DataFrame) -> str:
 
 
 def _undecided(judged: int, asked: int, judges_asked: int, is_contradictory: bool) -> list[str]:
-    reasons = [part_text(judged, asked)]
-    if judges_asked > 1:
+    reasons = [part_text(judged, asked)] if judged < asked else []
+    if judges_asked > 1:  # the scores of one cannot tell the verdict of all
         reasons.append(say("the scores are of one of {asked} judges that were asked", asked=judges_asked))
     if is_contradictory:
-        reasons.append(
-            say("the log has no pass line, and what it calls passed does not fit {line:g} points", line=SPECIFIED.line)
-        )
-    return [*filter(None, reasons)]
+        words = "the log has no pass line, and what it calls passed does not fit {line:g} points"
+        reasons.append(say(words, line=SPECIFIED.line))
+    return reasons
 
 
 def part_text(judged: int, asked: int) -> str:
-    return say("{judged} of {asked} judged", judged=judged, asked=asked) if judged < asked else ""
-
-
-def summary_verdict(
-    summary: RunSummary,
-    *,
-    is_reference: bool = False,
-    judges_asked: int = 1,
-    missing: Iterable[tuple[str, str]] = (),
-) -> Verdict:
-    """Return the verdict that follows from a run's summary. `judges_asked` is as in `RunInfo`, and `missing` has the
-    criterion and the cause of each missing score."""
-    warning = ""
-    if summary.n_to_read:
-        warning = say(
-            "To be read by a person: {count} answers passed with a score under {line}, or with none, on one of: {criteria}",
-            count=summary.n_to_read,
-            criteria=listed(READ_CRITERIA),
-            line=READ_BELOW,
-        )
-    if not summary.is_open and judges_asked == 1:
-        return Verdict("passed" if summary.mvp_passed else "failed", "", is_reference, warning)
-    reasons = _undecided(summary.judged, summary.asked, judges_asked, summary.is_contradictory)
-    if not summary.is_open:  # the scores of one of several judges cannot tell the verdict of all
-        return Verdict("open", listed(reasons), is_reference, warning)
-    counts = {
-        "could not be scored: {count}": summary.n_unscored,
-        "answers with a score missing: {count}": summary.n_partial,
-    }
-    reasons = [*(say(key, count=count) for key, count in counts.items() if count), *reasons]
-    return Verdict("open", listed(reasons), is_reference, warning, _advice(missing))
+    return say("{judged} of {asked} judged", judged=judged, asked=asked)
 
 
 def _advice(missing: Iterable[tuple[str, str]]) -> str:

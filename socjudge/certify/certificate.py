@@ -14,8 +14,7 @@ import msgspec
 import orjson
 
 from .. import constants
-from ..base.atomic_files import write_new
-from ..base.files import load_bytes
+from ..base.files import load_bytes, write_new
 from ..base.messages import explained, listed, os_reason, say
 from ..errors import ConfigError
 from ..records import EXAMPLE_MODE, UNKNOWN, EvaluationRun, is_embedded

@@ -18,8 +18,8 @@ import typer
 
 from .. import constants, settings
 from .._version import __version__
-from ..base.atomic_files import append_line, refuse_links, replacing
 from ..base.extras import missing_extra
+from ..base.files import append_line, refuse_links, replacing
 from ..base.messages import explained, say
 from ..base.project_file import ASSISTANTS
 from ..errors import ConfigError, NoAnswer

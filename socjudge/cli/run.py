@@ -13,7 +13,7 @@ import typer
 
 from .. import constants
 from .._version import __version__
-from ..base.atomic_files import replacing
+from ..base.files import replacing
 from ..base.messages import explained, say
 from ..base.showing import answered_by, cost_text, money, shown_path
 from ..base.texts import visible

@@ -162,7 +162,8 @@ def _of_run(run: EvaluationRun, log: str) -> Iterator[_Finding]:
         yield _Finding("warning", log, "run", "prompt", what, remedy)
     if run.summary.is_contradictory:
         yield _Finding("warning", log, "summary", "contradictory", run_verdict(run).reason, _rejudging(run, log))
-    if told := part_text(len(run.results), run.summary.asked):
+    if run.summary.is_part:
+        told = part_text(run.summary.judged, run.summary.asked)
         remedy = say("a part has no verdict; take the log of the whole run")
         yield _Finding("warning", log, "results", "part", told, remedy)
     if told := newer_text(run.run.schema_version):

@@ -19,8 +19,7 @@ import msgspec
 import pandas as pd
 
 from .. import constants
-from ..base.atomic_files import append_line
-from ..base.files import load_bytes
+from ..base.files import append_line, load_bytes
 from ..base.messages import explained, os_reason, say
 from ..base.sheets import text_rows
 from ..base.texts import DEVICE_NAME, plain_name

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from .. import constants
-from ..base.atomic_files import write_new
+from ..base.files import write_new
 from ..base.messages import explained, say
 from ..base.texts import DEVICE_NAME, encodable, without_unseen
 from ..errors import ConfigError

@@ -21,8 +21,7 @@ from markupsafe import Markup
 
 from .. import constants
 from .._version import __version__
-from ..base.atomic_files import replacing
-from ..base.files import as_path
+from ..base.files import as_path, replacing
 from ..base.messages import Language, explained, language, say, speaking
 from ..base.pass_rule import reaches, run_rule
 from ..base.showing import symbols

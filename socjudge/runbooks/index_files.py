@@ -19,8 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ..base.atomic_files import make_folder, replacing
-from ..base.files import load_bytes
+from ..base.files import load_bytes, make_folder, replacing
 from ..base.messages import explained, say
 from ..errors import ConfigError
 from .embeddings import EMBEDDER, Vectors

@@ -23,7 +23,7 @@ from typing import Any
 
 import filelock
 
-from ..base.atomic_files import refuse_links
+from ..base.files import refuse_links
 from ..base.messages import os_reason
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, RunInfo, Usage

@@ -21,8 +21,7 @@ from typing import Any
 import orjson
 
 from .. import constants
-from ..base.atomic_files import write_new
-from ..base.files import as_path, load_bytes
+from ..base.files import as_path, load_bytes, write_new
 from ..base.messages import explained, os_reason, say
 from ..errors import ConfigError
 from ..records import SCHEMA_VERSION, EvaluationRun

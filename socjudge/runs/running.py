@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import constants
-from ..base.atomic_files import check_writable
 from ..base.conditions import UNTOLD
-from ..base.files import as_path
+from ..base.files import as_path, check_writable
 from ..base.messages import aside, explained, say
 from ..base.pass_rule import run_rule
 from ..base.verdict import summarise_results

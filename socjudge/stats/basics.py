@@ -21,11 +21,11 @@ from numpy.typing import ArrayLike, NDArray
 from ..base.messages import say, sentences
 from ..base.texts import fold_name, plain_name
 from ..errors import ConfigError
+from ..records import OVERALL as OVERALL
 
 Floats = NDArray[np.float64]
 
 ANSWER = ["question_id", "answer_sha256"]  # the columns that tell an answer from another
-OVERALL = "総合"  # name of the row for the mean over all criteria
 FEWEST = 10  # questions; fewer have no interval, but their lowest and highest value
 MIN_QUESTIONS = 8  # common or labelled questions; with fewer, neither a judge nor a bridge is measured
 ENUMERATED = 16  # up to this many questions, all sign patterns are tried: 2 ** 15 = 32,768 of them

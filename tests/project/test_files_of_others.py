@@ -18,7 +18,7 @@ from support.service import KEY, Service, judgement
 
 import socjudge as sj
 from socjudge import constants
-from socjudge.base.atomic_files import append_line
+from socjudge.base.files import append_line
 from socjudge.errors import ConfigError, RunNote
 from socjudge.history import check_logs
 from socjudge.history.labels import Label, append_label

@@ -32,8 +32,7 @@ from socjudge import (
     run_evaluation_suite,
     unfinished_runs,
 )
-from socjudge.base.atomic_files import write_new
-from socjudge.base.files import as_path
+from socjudge.base.files import as_path, write_new
 from socjudge.base.verdict import run_verdict, summarise_results
 from socjudge.history import check_logs
 from socjudge.judge import save_evaluation_results

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import orjson
 
-from ...base.atomic_files import append_line, refuse_links
-from ...base.files import load_bytes
+from ...base.files import append_line, load_bytes, refuse_links
 from ...base.messages import explained, say
 from ...base.texts import encodable
 from ...errors import ConfigError
