@@ -48,6 +48,13 @@ def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str
             found=found,
             maker=maker,
         )
+    if maker == "load_scores" and "criterion" in frame and (frame["criterion"] == OVERALL).any():
+        raise ConfigError(
+            "{who}: a criterion is named {overall}, as is the mean over all criteria in every table; rename it "
+            "in the logs",
+            who=who,
+            overall=OVERALL,
+        )
 
 
 def in_order(column: pd.Series) -> list[Any]:

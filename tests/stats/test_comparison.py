@@ -166,6 +166,7 @@ def test_holm_counts_the_criteria_of_all_judges_and_overall_apart() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (lambda frame: frame.assign(criterion="総合"), "compare_judges: a criterion is named 総合"),
         (lambda frame: frame.drop(columns="answer_sha256"), "compare_judges: the frame has no column 'answer_sha256'"),
         (lambda frame: frame.assign(answer_sha256=None), "answer_sha256 is missing in 60 rows of 'a'"),
         (lambda frame: frame[frame["judge_model"] == "a"], "every row has judge_model 'a'"),
