@@ -216,8 +216,8 @@ def load_answers(source: Path | str | Any) -> StoredAnswers:
             if isinstance(cell := values.get("contexts"), str):
                 values["contexts"] = _cell(cell)
             answer = as_answer({"answer": "", **values}, question=question)
-        except NoAnswer:
-            answer = AssistantAnswer(question, "")
+        except NoAnswer as reason:
+            answer = AssistantAnswer(question, "", retries=(str(reason),))
         except ConfigError as error:
             raise ConfigError("{where}, {place}: {reason}", where=where, place=place, reason=error) from None
         answers.append((question_id, question, answer))

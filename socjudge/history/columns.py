@@ -1,7 +1,4 @@
-"""Make the frames that `load_runs`, `load_results` and `load_scores` return of the rows of logs (reading.py).
-
-docs/frames.md has the columns and types.
-"""
+"""Make the frames that `load_runs`, `load_results` and `load_scores` return. docs/frames.md has the columns."""
 
 from __future__ import annotations
 

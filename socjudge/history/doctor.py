@@ -20,7 +20,7 @@ from ..records import UNKNOWN, EvaluationResult, EvaluationRun
 from ..runbooks.companions import load_organisation, load_questions, load_synonyms
 from ..runbooks.reading import decode_runbook, find_runbooks, split_runbook
 from ..runs.logs import load_log, newer_text, parse_log
-from ..runs.unfinished import UnfinishedRun, first_line, journal_files
+from ..runs.unfinished import UnfinishedRun, journal_files
 from .reading import list_logs, moment_of
 
 LEVELS = ["error", "warning", "note"]
@@ -37,8 +37,7 @@ class _Finding(NamedTuple):
 
 
 def check_dataset(path: Path | str | None = None) -> pd.DataFrame:
-    """Return what is wrong with a dataset, and what makes it weak: a row per finding, with the columns of `check_logs`.
-    An error means that no run can use the file. A note names, for example, a question with very few keypoints."""
+    """Return why no run can use a dataset (errors), and what makes it weak (notes), as `check_logs` does."""
     path = Path(path or constants.EVAL_DATASET_PATH)
     try:
         notes = dataset_notes(load_eval_dataset(path))
@@ -49,19 +48,18 @@ def check_dataset(path: Path | str | None = None) -> pd.DataFrame:
 
 
 def check_runbooks(folder: Path | str | None = None) -> pd.DataFrame:
-    """Return what is wrong with the runbooks in a folder: a row per finding, with the columns of `check_logs`.
-    An error means that no index can be built. A warning names files that give no text, or only that of another one."""
+    """Return why no index can be built (errors), and what runbooks lose or repeat, as `check_logs` does."""
     return _frame(_of_runbooks(Path(folder or constants.RUNBOOKS_DIR)))
 
 
 def _of_runbooks(folder: Path) -> Iterator[_Finding]:
-    with warnings.catch_warnings(record=True) as left_out:
-        warnings.simplefilter("always")
-        try:
+    try:
+        with warnings.catch_warnings(record=True) as left_out:
+            warnings.simplefilter("always")
             files = find_runbooks(folder)
-        except ConfigError as error:
-            yield _unreadable(folder.name, error, folder)
-            return
+    except ConfigError as error:
+        yield _unreadable(folder.name, error, folder)
+        return
     useless = say("correct it, or move it out of the folder of the runbooks")
     for each in left_out:
         yield _Finding("warning", folder.name, "", "left out", str(each.message), useless)
@@ -91,29 +89,17 @@ def _of_runbooks(folder: Path) -> Iterator[_Finding]:
 def check_logs(logs_dir: Path | str | None = None) -> pd.DataFrame:
     """Return what is wrong with the logs in a folder: one row per finding, errors first.
 
-    Parameters
-    ----------
-    logs_dir
-        The folder; the project's logs unless given.
+    The folder is that of the project's logs unless given; ConfigError if there is no such folder. The columns are:
 
-    Returns
-    -------
-    DataFrame
-        - level: "error": `load_runs`, `load_results` and `load_scores` leave the log out. "warning": do not rely on the
-          numbers of the log. "note": for information only
-        - file: the name of the file
-        - where: the place in the file, "" for the whole file
-        - problem: a short name: "unreadable", "duplicate", "unscored", "criterion missing", "prompt" (it has a
-          built-in prompt's name and another text), "contradictory" (it has no pass line, and what it calls passed does
-          not fit the specification's), "part", "newer" (written by a newer version), "undated", "unfinished" (a
-          journal)
-        - what: what was found
-        - remedy: what to do
-
-    Raises
-    ------
-    ConfigError
-        If there is no such folder.
+    - level: "error": `load_runs`, `load_results` and `load_scores` leave the log out. "warning": do not rely on the
+      numbers of the log. "note": for information only
+    - file: the name of the file
+    - where: the place in the file, "" for the whole file
+    - problem: a short name: "unreadable", "duplicate", "unscored", "criterion missing", "prompt" (it has a built-in
+      prompt's name and another text), "contradictory" (it has no pass line, and what it calls passed does not fit
+      the specification's), "part", "newer" (written by a newer version), "undated", "unfinished" (a journal)
+    - what: what was found
+    - remedy: what to do
 
     Examples
     --------
@@ -151,34 +137,39 @@ def _unreadable(name: str, error: ConfigError | OSError, path: Path) -> _Finding
 
 
 def _of_run(run: EvaluationRun, log: str) -> Iterator[_Finding]:
-    if name := pretended_name(run.run.judge_prompt_id):
-        what = say("its judge prompt is called {name}, and the text is not that of {name}", name=name)
-        remedy = say(
-            "read judge_prompt_text in the log, or judge its answers again: socjudge rejudge --log {log} --judge-prompt "
-            "{name}",
-            log=shlex.quote(log),
-            name=name,
-        )
+    info, command = run.run, f"socjudge rejudge --log {shlex.quote(log)}"
+    own = pretended_name(info.judge_prompt_id)
+    as_before = {"--judge-model": info.judge_model, "--judge-prompt": own or info.judge_prompt_id}
+    options = "".join(f" {name} {shlex.quote(value)}" for name, value in as_before.items() if value != UNKNOWN)
+    again = "judge its answers again: {command}"
+    if own:
+        what = say("its judge prompt is called {name}, and the text is not that of {name}", name=own)
+        words = "read judge_prompt_text in the log, or judge its answers again: {command}"
+        remedy = say(words, command=f"{command} --judge-prompt {own}")
         yield _Finding("warning", log, "run", "prompt", what, remedy)
     if run.summary.is_contradictory:
-        yield _Finding("warning", log, "summary", "contradictory", run_verdict(run).reason, _rejudging(run, log))
+        remedy = say(again, command=command + options)
+        yield _Finding("warning", log, "summary", "contradictory", run_verdict(run).reason, remedy)
     if run.summary.is_part:
         told = part_text(run.summary.judged, run.summary.asked)
         remedy = say("a part has no verdict; take the log of the whole run")
         yield _Finding("warning", log, "results", "part", told, remedy)
-    if told := newer_text(run.run.schema_version):
+    if told := newer_text(info.schema_version):
         yield _Finding("warning", log, "run.schema_version", "newer", told, say("update socjudge"))
-    if moment_of(run.run.started_at) is None:
-        told = say("the start is no time ({found}), so since leaves the log out", found=run.run.started_at)
+    if moment_of(info.started_at) is None:
+        told = say("the start is no time ({found}), so since leaves the log out", found=info.started_at)
         yield _Finding("note", log, "run.started_at", "undated", told, say("correct or remove the file"))
-    places: dict[tuple[str, str], list[int]] = {}
-    for place, result in enumerate(run.results):
+    ids: dict[tuple[str, str], list[str]] = {}
+    for result in run.results:
         if lacking := _lacks(result):
-            places.setdefault(lacking, []).append(place)
-    for (problem, what), at in places.items():
+            ids.setdefault(lacking, []).append(str(result.question.id))
+    for (problem, what), at in ids.items():
+        shown = listed(at[:SHOWN]) + (" …" if len(at) > SHOWN else "")
+        where = say("{count} results (questions {questions})", count=len(at), questions=shown)
         # Only the judge of the other rows may fill the gaps.
-        only_failed = " --only-failed" if problem == "unscored" and run.run.judge_model != UNKNOWN else ""
-        yield _Finding("warning", log, _where(run, at), problem, what, _rejudging(run, log, only_failed))
+        fills = problem == "unscored" and info.judge_model != UNKNOWN
+        remedy = say(again, command=command + (" --only-failed" if fills else options))
+        yield _Finding("warning", log, where, problem, what, remedy)
 
 
 def _lacks(result: EvaluationResult) -> tuple[str, str] | None:
@@ -190,31 +181,16 @@ def _lacks(result: EvaluationResult) -> tuple[str, str] | None:
     return ("criterion missing", say("no score for {criteria}", criteria=listed(absent))) if absent else None
 
 
-def _rejudging(run: EvaluationRun, log: str, options: str = "") -> str:
-    """Say with which command the answers are judged again; `options` are those of judge and prompt if left out."""
-    prompt = pretended_name(run.run.judge_prompt_id) or run.run.judge_prompt_id
-    said = {"--judge-model": run.run.judge_model, "--judge-prompt": prompt}
-    options = options or "".join(f" {name} {shlex.quote(value)}" for name, value in said.items() if value != UNKNOWN)
-    return say("judge its answers again: socjudge rejudge --log {log}{options}", log=shlex.quote(log), options=options)
-
-
-def _where(run: EvaluationRun, places: list[int]) -> str:
-    ids = [str(run.results[place].question.id) for place in places]
-    more = say(", and {count} more", count=len(ids) - SHOWN) if len(ids) > SHOWN else ""
-    return say("{count} results (questions {questions})", count=len(ids), questions=listed(ids[:SHOWN]) + more)
-
-
 def _of_journals(logs_dir: Path | str) -> Iterator[_Finding]:
     for path in journal_files(Path(logs_dir)):
         try:
-            if first_line(path) is None:
-                continue
             run = UnfinishedRun(path)
         except ConfigError as error:
             remedy = say("finish the run as the message says, or move the file elsewhere")
             yield _Finding("warning", path.name, "", "unreadable", str(error), remedy)
             continue
-        words = "{done} of {total} judged answers, judge {judge}"
-        what = say(words, done=run.done, total=run.total, judge=run.run.judge_model)
-        remedy = say("start the same run again to go on, or delete the file")
-        yield _Finding("note", run.path.name, "", "unfinished", what, remedy)
+        if run.total:  # otherwise it was killed before anything was paid for
+            words = "{done} of {total} judged answers, judge {judge}"
+            what = say(words, done=run.done, total=run.total, judge=run.run.judge_model)
+            remedy = say("start the same run again to go on, or delete the file")
+            yield _Finding("note", path.name, "", "unfinished", what, remedy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -20,34 +20,20 @@ from .reading import LoggedRun, list_logs, moment_of, read_logs, run_rows
 
 
 def load_runs(logs_dir: Path | str | None = None, *, since: str | date | None = None) -> pd.DataFrame:
-    """Return one row per run, the oldest first. docs/frames.md has the columns.
+    """Return one row per run, the oldest first.
 
-    Parameters
-    ----------
-    logs_dir
-        A folder with logs that socjudge wrote or that have the specification's form, also packed (.json.gz).
-        The project's logs if left out. What was read is kept in memory, so that the next time only changed logs are
-        read.
-    since
-        Keep runs that started at that time or later: "2026-10-01", a date or a datetime. A time without a zone is in
-        this machine's zone. For everything else, use `frame.query`.
+    docs/frames.md has the columns: run_id, log, started_at, the models, prompts and hashes, pass rule, verdict,
+    mean score, calls, tokens, cost, duration and more.
 
-    Returns
-    -------
-    DataFrame
-        run_id, log, started_at, the models, prompts and hashes, pass rule, verdict, mean score, calls, tokens, cost
-        and duration.
+    `logs_dir` is a folder of logs that socjudge wrote or that have the specification's form, also packed
+    (.json.gz); the project's logs if left out. What was read stays in memory, so that the next time only changed
+    logs are read. `since` keeps the runs that started at that time or later: "2026-10-01", a date or a datetime; a
+    time without a zone is in this machine's. For everything else, use `frame.query`. ConfigError if there is no
+    such folder, or `since` is not a time.
 
-    Raises
-    ------
-    ConfigError
-        If there is no such folder, or `since` is not a time.
-
-    Notes
-    -----
-    Logs that cannot be read are left out, and with `since` those without a start time. Of several logs of the same run,
-    only the most complete one is used. A UserWarning gives the number of logs left out, and `check_logs` says what is
-    wrong with them. Another UserWarning names each log that a newer version wrote.
+    Logs that cannot be read are left out, and with `since` those without a start time. Of several logs of the same
+    run, only the most complete one is used. A UserWarning gives the number of logs left out, and `check_logs` says
+    what is wrong with them. Another UserWarning names each log that a newer version wrote.
 
     Examples
     --------
@@ -62,27 +48,14 @@ def load_runs(logs_dir: Path | str | None = None, *, since: str | date | None = 
 def load_results(
     logs_dir: Path | str | None = None, *, since: str | date | None = None, text: bool = False
 ) -> pd.DataFrame:
-    """Return one row per judged answer, in the order of the runs. docs/frames.md has the columns.
+    """Return one row per judged answer, in the order of the runs.
 
-    Parameters
-    ----------
-    logs_dir, since
-        As in `load_runs`.
-    text
-        Whether to load question, answer, context, comment and error too. They are the largest part of a log, and are
-        not cached.
+    docs/frames.md has the columns: those about the run; question_id, category, answer_repeat, judge_repeat,
+    average_score (0–100, missing if the judge's reply could not be parsed), passed, status, the three warnings,
+    processing_time (seconds), cost_usd and answer_sha256.
 
-    Returns
-    -------
-    DataFrame
-        Columns about the run; question_id, category, answer_repeat, judge_repeat, average_score (missing if the
-        judge's reply could not be parsed), passed, status, the three warnings, processing_time (seconds), cost_usd,
-        answer_sha256.
-
-    Raises
-    ------
-    ConfigError
-        As in `load_runs`.
+    `logs_dir`, `since`, warnings and errors are as in `load_runs`. `text` adds question, answer, context, comment
+    and error. They are the largest part of a log, and do not stay in memory.
 
     Examples
     --------
@@ -97,25 +70,13 @@ def load_results(
 def load_scores(
     logs_dir: Path | str | None = None, *, since: str | date | None = None, text: bool = False
 ) -> pd.DataFrame:
-    """Return one row per judged answer and criterion, in the order of the runs. docs/frames.md has the columns.
+    """Return one row per judged answer and criterion, in the order of the runs.
 
-    Parameters
-    ----------
-    logs_dir, since
-        As in `load_runs`.
-    text
-        Whether to load the judge's reason for each score (rationale) too.
+    docs/frames.md has the columns: those about the run and the answer, as in `load_results`; criterion; score
+    (0–100, missing if the judge gave none or its reply could not be parsed).
 
-    Returns
-    -------
-    DataFrame
-        Columns about the run and the answer, as in `load_results`; criterion; score (0–100, missing if the judge gave
-        none or its reply could not be parsed).
-
-    Raises
-    ------
-    ConfigError
-        As in `load_runs`.
+    `logs_dir`, `since`, warnings and errors are as in `load_runs`. `text` adds the judge's reason for each score
+    (rationale).
 
     Examples
     --------
@@ -127,19 +88,10 @@ def load_scores(
 
 
 def find_logs(logs_dir: Path | str | None = None, *, example: Literal["series", "judges"] = "series") -> Path | str:
-    """Return the folder of logs to read. If it has no log, print a message and return the folder of an example.
+    """Return the folder of logs to read: `logs_dir` as you gave it, or the project's logs.
 
-    Parameters
-    ----------
-    logs_dir
-        A folder; the project's logs if left out.
-    example
-        "series": runs of one assistant whose settings change. "judges": several LLM judges on the same answers.
-
-    Returns
-    -------
-    Path or str
-        `logs_dir` as you gave it, or the Path of the project's logs or of the example.
+    If it has no log, print a message and return the folder of an example. `example` chooses it: "series" has runs
+    of one assistant whose settings change, and "judges" has several LLM judges on the same answers.
 
     Examples
     --------
@@ -219,12 +171,6 @@ def _in_order(found: Sequence[LoggedRun]) -> list[LoggedRun]:
 
 def _moment(told: str | date) -> datetime:
     """Return in UTC, without zone, the time `since`. A time without a zone is in this machine's."""
-    try:
-        if isinstance(told, str):
-            told = date.fromisoformat(told) if len(told) <= len("2026-10-01") else datetime.fromisoformat(told)
-    except ValueError:
-        raise ConfigError(
-            'since is {told!r}, expected a time such as "2026-10-01" or "2026-10-01 09:00"', told=told
-        ) from None
-    moment = told if isinstance(told, datetime) else datetime.combine(told, time.min)
-    return moment.astimezone(UTC).replace(tzinfo=None)
+    if moment := moment_of(str(told)):
+        return moment
+    raise ConfigError('since is {told!r}, expected a time such as "2026-10-01" or "2026-10-01 09:00"', told=told)

@@ -1,7 +1,4 @@
-"""Read and write people's scores of stored answers (`eval/human_labels/<rater>.jsonl`). Each save appends a line.
-
-Scores that people wrote into a spreadsheet are read from a CSV file.
-"""
+"""Read and write people's scores of stored answers: `eval/human_labels/<rater>.jsonl`, or a CSV file."""
 
 from __future__ import annotations
 
@@ -41,8 +38,6 @@ _NEEDED = ("rater", "question_id", "answer_sha256", "criterion", "score")  # of 
 
 @dataclass(frozen=True)
 class Label:
-    """Hold one person's scores of one answer."""
-
     question_id: Whole | str
     answer_sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     run_id: str
@@ -80,7 +75,7 @@ def rater_name(name: str) -> str:
 
 
 def append_label(rater: str, label: Label, folder: Path | None = None) -> Path:
-    """Append a person's scores of one answer to the person's file, on the disk, and return the file's path."""
+    """Append a person's scores of one answer to the person's file, and return its path."""
     folder = folder or constants.LABELS_DIR
     rater = rater_name(rater)
     path = folder / f"{rater}.jsonl"
@@ -95,14 +90,10 @@ def append_label(rater: str, label: Label, folder: Path | None = None) -> Path:
 
 def read_rater(path: Path) -> RaterFile:
     """Read the scores in a rater's file; none if it does not exist. Raises ConfigError if it cannot be read."""
-    try:
-        raw = load_bytes(path)
-    except FileNotFoundError:
+    if not path.exists():
         return RaterFile({}, {})
-    except OSError as error:
-        raise ConfigError(
-            "{path}: cannot be read ({reason}); check path and permissions", path=path, reason=os_reason(error)
-        ) from None
+    with explained("{path}: cannot be read ({reason}); check path and permissions", path=path):
+        raw = load_bytes(path)
     scores: dict[Key, Label] = {}
     again: dict[Key, Label] = {}
     broken: list[str] = []
@@ -121,46 +112,35 @@ def read_rater(path: Path) -> RaterFile:
     return RaterFile(scores, again, say(words, path=path, lines=_first(broken)) if broken else "")
 
 
-def _first(broken: list[str]) -> str:
-    return "; ".join(broken[:_NAMED]) + (" …" if len(broken) > _NAMED else "")
+def _first(found: list[str], separator: str = "; ") -> str:
+    return separator.join(found[:_NAMED]) + (" …" if len(found) > _NAMED else "")
 
 
 def load_labels(folder: Path | str | None = None) -> pd.DataFrame:
-    """Return people's scores in the form that `judge_agreement` takes as `labels`.
+    """Return people's scores in the form that `judge_agreement` takes as `labels`: one row per rater, answer and
+    criterion.
 
-    There is one row per rater, answer and criterion.
+    `folder` has one file per rater; eval/human_labels if left out. If it does not exist, the frame has no rows. Or
+    it is a CSV file (UTF-8 or cp932) with the columns rater, question_id, answer_sha256, criterion and score, and
+    perhaps further columns of the frame, such as `load_labels(…).to_csv(path, index=False)` writes. If it does not
+    say otherwise, its scores are not blind, and saved_at is when the file was saved. A question_id such as 7 is a
+    whole number, 007 is a text.
 
-    Parameters
-    ----------
-    folder
-        A folder with one file per rater; eval/human_labels if left out. If the folder does not exist, the frame has no
-        rows. Or a CSV file (UTF-8 or cp932) with the columns rater, question_id, answer_sha256, criterion and score,
-        and perhaps further columns of the returned frame, such as `load_labels(…).to_csv(path, index=False)` writes.
+    The columns are:
 
-    Returns
-    -------
-    DataFrame
-        - rater: the name of the rater's file without its extension; for a CSV file, its column `rater`
-        - question_id, answer_sha256, run_id
-        - criterion (ordered)
-        - score: 0–100
-        - blind: whether the rater scored the answer before seeing the judge's scores
-        - comment
-        - saved_at: UTC
-        - again: whether this is the rater's second score of the answer, which shows how steady the rater is
-          (`judge_agreement(labels, by="again")`)
+    - rater: the name of the rater's file without its extension; for a CSV file, its column `rater`
+    - question_id, answer_sha256, run_id
+    - criterion (ordered)
+    - score: 0–100; if a rater corrected a score, the last one
+    - blind: whether the rater scored the answer before seeing the judge's scores
+    - comment
+    - saved_at: UTC
+    - again: whether this is the rater's second score of the answer, which shows how steady the rater is
+      (`judge_agreement(labels, by="again")`)
 
-    Notes
-    -----
-    If a rater corrected a score, the last one counts. Some things are left out, with a UserWarning that names them:
-    damaged lines, files that cannot be read, files whose name cannot be a rater's, and rows of a CSV file without a
-    score. If a CSV file does not say otherwise, its scores are not blind, and their saved_at is the time at which the
-    file was saved. In a CSV file, a question_id such as 7 is a whole number, 007 is a text.
-
-    Raises
-    ------
-    ConfigError
-        If a CSV file cannot be read, or has invalid cells. The message names these cells and their rows.
+    A UserWarning names what is left out: damaged lines, files that cannot be read or whose name cannot be a
+    rater's, and rows of a CSV file without a score. ConfigError if a CSV file cannot be read, or has invalid cells,
+    which it names.
 
     Examples
     --------
@@ -237,9 +217,8 @@ def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
     if wrong:
         raise ConfigError("{path}: correct these and load it again: {lines}", path=path, lines=_first(wrong))
     if empty:
-        rows = ", ".join(empty[:_NAMED]) + ("…" if len(empty) > _NAMED else "")
         words = "{path}: {count} rows without a score are left out as not scored (rows {rows})"
-        warnings.warn(say(words, path=path, count=len(empty), rows=rows), stacklevel=3)
+        warnings.warn(say(words, path=path, count=len(empty), rows=_first(empty, ", ")), stacklevel=3)
     return list(found.values())
 
 

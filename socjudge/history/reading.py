@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
-from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, get_type_hints
@@ -86,11 +83,9 @@ RUN_COLUMNS: dict[str, Any] = {
     "criteria": str, "runbooks": str, "contradictory": bool,
 }  # fmt: skip
 _VALUES = [*RUN_COLUMNS][3:]
-_of_info = attrgetter(*(_RENAMED.get(name, name) for name in (*_OF_RUN, *_OF_RUN_TOO)))
 
 
 def list_logs(logs_dir: Path | str) -> list[Path]:
-    """List the logs in a folder, sorted by name. Raises ConfigError if there is no such folder."""
     place = as_path(logs_dir)
     if not place.is_dir():
         raise ConfigError("{place}: no such folder; give the one that the runs were logged to (logs_dir)", place=place)
@@ -100,12 +95,11 @@ def list_logs(logs_dir: Path | str) -> list[Path]:
 def read_logs(paths: list[Path], *, text: bool = False) -> list[LoggedRun]:
     """Read the logs that can be read, in the given order. Without texts, only those that changed since then."""
     found = []
-    with without_collection():
-        for path in paths:
-            with contextlib.suppress(ConfigError, OSError):  # `check_logs` says why
-                now = os.stat(path)
-                stamp = now.st_size, now.st_mtime_ns, now.st_ctime_ns
-                found.append(_read(path, text) if text else _remembered(str(path), stamp))
+    for path in paths:
+        with contextlib.suppress(ConfigError, OSError):  # `check_logs` says why
+            now = os.stat(path)
+            stamp = now.st_size, now.st_mtime_ns, now.st_ctime_ns
+            found.append(_read(path, text) if text else _remembered(str(path), stamp))
     return found
 
 
@@ -123,25 +117,13 @@ def run_rows(run: EvaluationRun) -> LoggedRun:
     return _logged(run.log_path.name if run.log_path else "", run, True)
 
 
-@contextlib.contextmanager
-def without_collection() -> Iterator[None]:
-    """Switch garbage collection off, which would check the growing rows again and again, for a third of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
 def _logged(log: str, run: EvaluationRun, text: bool) -> LoggedRun:
     info, summary, usage, rule = run.run, run.summary, run.usage, run_rule(run.run)
     answers = tuple(
         _answer(result, line=rule.line, is_contradictory=summary.is_contradictory, text=text) for result in run.results
     )
     averages = [row.average_score for row in answers if row.average_score is not None]
-    values: dict[str, Any] = dict(zip((*_OF_RUN, *_OF_RUN_TOO), _of_info(info), strict=True))
+    values: dict[str, Any] = {name: getattr(info, _RENAMED.get(name, name)) for name in (*_OF_RUN, *_OF_RUN_TOO)}
     values |= {name: getattr(summary, name) for name in _OF_SUMMARY}
     values |= {name: getattr(usage, name) for name in _OF_USAGE}
     if info.schema_version == BARE:

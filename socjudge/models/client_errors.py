@@ -27,8 +27,7 @@ _PASSING = (200, 408, 409, 425, 429)  # and all from 500
 def failure_of(
     model: Model, error: BaseException, told: Told | None = None, *, base_url: str | None = None, remedy: str = ""
 ) -> Exception:
-    """Choose socjudge's exception by the status code, because every provider has its own exception classes.
-    `base_url` is what OPENAI_BASE_URL holds, or None if the model is not called by it."""
+    """Choose socjudge's exception. `base_url`: what OPENAI_BASE_URL holds, or None if the model is not called by it."""
     told = told or read_error(error)
     said, status = _words(model, told), status_of(error)
     if isinstance(error, TypeError | NotImplementedError):
@@ -125,8 +124,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def retry_after_s(headers: Any) -> float | None:
-    """Return the seconds in the Retry-After header among these headers of a response.
-    None if there is no such header, or if it holds a date. The caller then waits as if there were none."""
+    """Return the seconds in the Retry-After header. None if there is no such header, or if it holds a date."""
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers[name]) * unit_s

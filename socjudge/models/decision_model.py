@@ -23,7 +23,6 @@ from ..prompts.for_rubric import anchors_of
 from ..records import AssistantAnswer, Completion, EvalQuestion, ModelRequest, Rubric
 from .gate import RunGate
 from .openai_model import OpenAIModel
-from .prices import count_bytes, usage_of
 
 WORDING = 1  # version of the questions' wording; part of the judge's settings, because another wording is another judge
 TOLERANCE = 0.01  # for a sum of probabilities, and for an expected value as a share of its scale
@@ -37,8 +36,7 @@ _TASK = (
 
 
 def split_name(name: str) -> tuple[int, str] | None:
-    """Split a name such as "decisions:name" (3 levels) or "decisions-5:name" (5 levels) at the colon.
-    Return the number of levels and the model's name at the service, or None for any other name."""
+    """Return the number of levels and the model's name of "decisions:name" or "decisions-5:name"; otherwise None."""
     found = _PREFIX.fullmatch(name)
     return (int(found[1] or 3), found[2]) if found else None
 
@@ -58,8 +56,7 @@ def _material(question: EvalQuestion, answer: AssistantAnswer) -> dict[str, Any]
 
 
 class DecisionModel(OpenAIModel):
-    """Call a decision model: for each criterion, it returns the probability of each level of the score, and no text.
-    The service must offer `POST /decisions`. There are 3 or 5 levels per criterion."""
+    """Call a service that offers `POST /decisions`. There are 3 or 5 levels per criterion."""
 
     path = "/decisions"
 
@@ -110,30 +107,25 @@ class DecisionModel(OpenAIModel):
         anchors_of(rubric, self.levels)  # the rubric decides what it is asked, not the prompt
 
     def read(self, response: Any, request: ModelRequest) -> Completion:
-        """Return a response as a completion whose text is a judgement, or the response's answers if they make none.
-        TypeError or a similar error if there is no list of answers."""
+        """Return a completion whose text is a judgement, or the response's answers if they make none."""
         answers = response["answers"]
         if not isinstance(answers, list):
             raise TypeError("answers is no list")
-        resolved = response.get("model")
-        resolved = self.without_keys(resolved) if isinstance(resolved, str) and resolved else self.name
-        used, sent = response.get("usage") or {}, count_bytes(request.messages)
-        usage = usage_of(used, self.name, resolved, self.address, sent=sent)
         judgement, missing, problem = None, dict[str, str](), ""
         try:
             judgement, missing = translate(answers, request.material["rubric"], self.levels)
         except UnparsableJudgement as error:
             problem = str(error)
-        text = self.without_keys(encodable(orjson.dumps(judgement or answers).decode()))
-        return Completion(text, resolved, usage, "stop", missing=missing, is_computed=True, problem=problem)
+        text, told = orjson.dumps(judgement or answers).decode(), (response.get("model"), response.get("usage"))
+        more = {"missing": missing, "is_computed": True, "problem": problem}
+        return self.completion(text, *told, "stop", request, came=0, **more)
 
     def _room(self, said: str, limit: int) -> int | None:
         return None  # there is no limit that could be lowered
 
 
 def translate(answers: Any, rubric: Rubric, levels: int) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the judgement in the JSON form that the judge prompt asks for, and {criterion: "refused"}.
-    UnparsableJudgement if the answers do not fit the rubric and its levels, or contradict themselves."""
+    """Return the judgement as JSON, and {criterion: "refused"}. UnparsableJudgement if the answers do not fit."""
     asked = anchors_of(rubric, levels)
     try:
         if [answer["name"] for answer in answers] != list(asked):

@@ -18,8 +18,7 @@ MODEL_ENDS = dict.fromkeys(
 
 
 def ending_line(model: str, service: str | None = None) -> str:
-    """Return a line that says when this model ends or ended, and how to change to another. "" if no end is known,
-    or if another service than its maker's own is asked, because that service may keep the model."""
+    """Return when this model ends, and what to do. "" if no end is known, or if another service is asked."""
     if service is None:
         service = os.environ.get("OPENAI_BASE_URL", "").strip().rstrip("/") or MAKER
     if model not in MODEL_ENDS or service not in (MAKER, f"https://{MAKER}/v1"):
@@ -35,7 +34,6 @@ def ending_line(model: str, service: str | None = None) -> str:
 
 
 def ended_line(model: str, service: str) -> str:
-    """Return `ending_line` if the day has come, and "" before."""
     has_come = model in MODEL_ENDS and date.today() >= MODEL_ENDS[model][0]
     return ending_line(model, service) if has_come else ""
 

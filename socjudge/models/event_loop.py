@@ -1,7 +1,4 @@
-"""Run everything that talks to a service in one event loop, which has its own thread. Synchronous calls wait for it.
-
-The same function call therefore works in a script and in a notebook cell, where another loop is already running.
-"""
+"""Run what talks to a service in one event loop of its own, so that it works in scripts and in notebook cells."""
 
 from __future__ import annotations
 
@@ -49,7 +46,6 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def start(coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-    """Start the coroutine in the background event loop and return its future."""
     try:
         return asyncio.run_coroutine_threadsafe(coroutine, get_loop())
     except ConfigError:
@@ -69,8 +65,7 @@ def wait(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def in_thread(function: Any, *arguments: Any) -> Any:
-    """Run a function in a thread, so that the event loop goes on, and return the function's result.
-    A SystemExit (from `sys.exit`), KeyboardInterrupt or StopIteration in it becomes a RuntimeError."""
+    """Run a function in a thread. SystemExit, KeyboardInterrupt and StopIteration in it become a RuntimeError."""
     return await asyncio.get_running_loop().run_in_executor(_pool, _contained, function, *arguments)
 
 

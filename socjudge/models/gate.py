@@ -1,5 +1,4 @@
-"""What a run's calls may take: the limits of each call, and the gate that holds the run's cap on the cost, its concurrency and
-its stop signal. Only the background event loop uses a gate, so nothing here needs a lock."""
+"""What a run's calls may take. Only the background event loop uses a gate, so nothing here needs a lock."""
 
 from __future__ import annotations
 
@@ -25,14 +24,12 @@ OUTPUT_TOKENS = 4000  # tokens that requests ask for unless told otherwise
 
 @dataclass(frozen=True)
 class CallSettings:
-    """Hold the limits of calls."""
-
     output_tokens: int  # the most in a reply, hidden reasoning included
     timeout_s: float  # the longest wait for a reply
     patience_s: float  # how long a service that worked before may be unavailable
 
     def fit(self, request: ModelRequest) -> ModelRequest:
-        """Return the request with its output limit scaled: twice OUTPUT_TOKENS becomes twice `output_tokens`."""
+        """Scale the request's output limit: twice OUTPUT_TOKENS becomes twice `output_tokens`."""
         if self.output_tokens == OUTPUT_TOKENS:
             return request
         room = round(request.max_output_tokens * self.output_tokens / OUTPUT_TOKENS)
@@ -42,8 +39,7 @@ class CallSettings:
 def get_settings(
     output_tokens: int | None = None, timeout_s: float | None = None, patience_s: float | None = None
 ) -> CallSettings:
-    """Return the settings for calls. If one is not given, SOCJUDGE_OUTPUT_TOKENS, SOCJUDGE_TIMEOUT_S or
-    SOCJUDGE_PATIENCE_S is taken, or else the default. ConfigError for an invalid number."""
+    """Return the settings for calls. What is not given is in the environment (SOCJUDGE_TIMEOUT_S …) or the default."""
     return CallSettings(
         int(_number("output_tokens", output_tokens, OUTPUT_TOKENS, least=1)),
         _number("timeout_s", timeout_s, TIMEOUT_S, least=0.1),
@@ -65,8 +61,7 @@ def _number(name: str, given: Any, usual: float, *, least: float) -> float:
 
 @dataclass
 class Budget:
-    """Hold the limit on what several runs may spend together, and what each of them has spent.
-    Runs that share a budget run one after the other. Within a run, only the background loop changes it."""
+    """What several runs, one after the other, may spend together, and what each has spent."""
 
     max_usd: float | None = None  # None: no limit
     spent: dict[str, float] = field(default_factory=dict)  # by run id, so that an earlier session counts once
@@ -77,21 +72,17 @@ class Budget:
         return given if isinstance(given, Budget) else cls(open_project().cost_cap(given))
 
     def note(self, run_id: str, usd: float) -> None:
-        """Record that a run has spent at least `usd` in total, for example in an earlier session."""
         self.spent[run_id] = max(usd, self.spent.get(run_id, 0.0))
 
 
 @dataclass(eq=False)
 class Reserve:
-    """What a run keeps back for one call, in US dollars."""
-
     usd: float
     is_sent: bool = False  # whether the journal counts it
 
 
 class RunGate:
-    """Make a run's calls wait until its limit on concurrent calls and its budget allow them, or stop them for good.
-    Once `signal` is set, in any thread, no further call is sent."""
+    """Make a run's calls wait until its concurrency and its budget allow them, or stop them, at once by `signal`."""
 
     def __init__(
         self,
@@ -115,7 +106,6 @@ class RunGate:
         # For display. in_trouble: calls that are being retried.
         self.retries = self.in_trouble = 0
         self.cause = ""  # of the last retry
-        self.limit = math.inf  # of the account that was called last
         self.on_wait: Callable[[], None] = lambda: None  # called before a call waits because the service asked for it
         self.budget, self._run_id = budget if isinstance(budget, Budget) else Budget(budget), run_id
         self.in_flight = 0
@@ -127,18 +117,15 @@ class RunGate:
 
     @property
     def spent_usd(self) -> float:
-        """Return what the run has cost so far, in US dollars."""
         return self.budget.spent.get(self._run_id, 0.0)
 
     def stop(self, reason: SocJudgeError | None = None) -> None:
-        """Let no further call be sent, but raise `reason`, or a RunStopped if left out. Calls in flight finish.
-        If this is called again, the first reason is kept."""
+        """Let no further call be sent, but raise the first `reason`. Calls in flight finish."""
         self.reason = self.reason or reason or RunStopped("the run was stopped")
         self._stopping.set()
         self._settled.set()
 
     def check(self) -> None:
-        """Raise the reason for stopping, if the run is to stop."""
         if self.reason is None and self._signal is not None and self._signal.is_set():
             self.stop()
         if self.reason is not None:

@@ -13,14 +13,13 @@ from ..base.extras import missing_extra
 from ..base.messages import say
 from ..base.redact import hash_query, redact, show_url
 from ..base.service_errors import read_error
-from ..base.texts import encodable
 from ..errors import ConfigError
 from ..records import Completion, ModelRequest
 from . import event_loop
 from .client_errors import failure_of, status_of
 from .gate import RunGate
 from .pacing import Account, Model, get_account
-from .prices import count_bytes, most_usd_of, usage_of
+from .prices import most_usd_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -41,8 +40,7 @@ PROVIDERS = {
 
 
 def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
-    """Make a model with LangChain's `init_chat_model`. Return None if LangChain has no such provider,
-    as for "qwen2.5:7b", where the colon belongs to the model's name."""
+    """Return None if LangChain has no such provider, as for "qwen2.5:7b", a model's name with a colon."""
     try:
         from langchain.chat_models import init_chat_model
     except ModuleNotFoundError as error:
@@ -60,8 +58,7 @@ def init_langchain_model(provider: str, name: str) -> BaseChatModel | None:
 
 
 class LangChainModel(Model):
-    """Call a LangChain chat model with its own parameters, but without its own retries and with an output limit.
-    `settings` is a hash of its address and parameters, so that a run resumes only with the same ones."""
+    """Call a LangChain chat model with its own parameters, but with an output limit and without its own retries."""
 
     service = "langchain"
 
@@ -83,11 +80,9 @@ class LangChainModel(Model):
         super().__init__(name, name, get_account(self.address, " ".join(keys)) if keys else Account(), keys)
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost. None if the price is unknown, or the model takes no output limit."""
         return most_usd_of(self.name, self.as_billed(request), self.address) if self._limit_name else None
 
     def as_billed(self, request: ModelRequest) -> ModelRequest:
-        """Return the request with the model's own output limit, as often as it is set to reply."""
         limits = [limit for name in _LIMITS if (limit := self._setting(name))]
         n = self._setting("n") or 1  # replies to each request
         return replace(request, max_output_tokens=max(limits, default=request.max_output_tokens) * n)
@@ -120,17 +115,12 @@ class LangChainModel(Model):
             found = type(message).__name__
             raise ConfigError("{model} returned a {found}, no message; pass a chat model", model=self.name, found=found)
         metadata = message.response_metadata or {}
-        resolved = str(metadata.get("model_name") or metadata.get("model") or self.name)
+        resolved = str(metadata.get("model_name") or metadata.get("model") or "")
         reasons = (metadata.get(name) for name in ("finish_reason", "stop_reason", "done_reason"))
         refusal = None if str(message.text) else _refusal(message)
-        text = encodable(refusal or str(message.text))
-        sizes = {"sent": count_bytes(request.messages), "came": len(text.encode())}
-        completion = Completion(
-            text=self.without_keys(text),
-            model=self.without_keys(resolved),
-            usage=usage_of(message.usage_metadata or {}, self.name, resolved, self.address, **sizes),
-            finish_reason="refusal" if refusal else str(next(filter(None, reasons), "")).lower(),
-        )
+        text, reason = refusal or str(message.text), str(next(filter(None, reasons), "")).lower()
+        reason = "refusal" if refusal else reason
+        completion = self.completion(text, resolved, message.usage_metadata, reason, request)
         self.check_reply(completion, message.id, request)
         return completion
 

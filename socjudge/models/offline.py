@@ -1,9 +1,4 @@
-"""Provide the embedded default, a model that needs no service. It uses retrieval, rules and sentence similarity.
-
-It answers by quoting the passages (`embedded/answer.py`). It judges by measuring what can be measured without an LLM
-(`embedded/judge.py`). It costs nothing and needs no network. The model's name, the judge's comment and the log always
-show that it is the embedded default.
-"""
+"""Provide the embedded default: it quotes the passages, and judges by what can be measured without an LLM."""
 
 from __future__ import annotations
 
@@ -28,7 +23,6 @@ class OfflineModel(Model):
         super().__init__("offline", "offline", Account())
 
     def most_usd(self, request: ModelRequest) -> float:
-        """Return 0, because no call costs anything."""
         return 0.0
 
     def check_rubric(self, rubric: Rubric) -> None:

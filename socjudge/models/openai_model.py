@@ -19,16 +19,14 @@ import orjson
 from ..base.messages import say
 from ..base.redact import hash_query, path_tokens, show_url
 from ..base.service_errors import Told, read_body, read_error
-from ..base.texts import encodable
 from ..errors import ConfigError, names_content
 from ..records import REASONING, WITHHELD, Completion, ModelRequest
 from . import event_loop
 from .client_errors import CONTEXT, failure_of
 from .connections import open_client
 from .endings import MAKER
-from .gate import TIMEOUT_S, CallSettings, RunGate
+from .gate import CallSettings, RunGate
 from .pacing import Model, Retryable, get_account
-from .prices import count_bytes, usage_of
 
 CONNECT_S = 30.0  # seconds of the wait for a reply
 MAX_BYTES = 16 * 2**20  # bytes of a response; a reply of 100,000 tokens takes half of one MB
@@ -60,8 +58,7 @@ def _close(client: Any) -> None:
 
 
 class OpenAIModel(Model):
-    """Call a model behind an OpenAI-compatible chat-completions endpoint. A parameter that the service
-    refuses is left out or replaced, because newer models refuse what older ones need."""
+    """A parameter that the service refuses is left out or replaced: newer models refuse what older ones need."""
 
     path = "/chat/completions"
 
@@ -91,8 +88,7 @@ class OpenAIModel(Model):
         self.settings = hash_query(base_url) or "default"
         self._base_url = base_url
         self._client = openai.AsyncOpenAI(
-            api_key=api_key or "none", base_url=base_url or None, max_retries=0,
-            timeout=_timeout(TIMEOUT_S), http_client=open_client(_check_response),
+            api_key=api_key or "none", base_url=base_url or None, max_retries=0, http_client=open_client(_check_response),
         )  # fmt: skip
         weakref.finalize(self, _close, self._client)
         # Other servers know max_tokens, and some ignore max_completion_tokens and write without end. OpenAI's models
@@ -138,18 +134,27 @@ class OpenAIModel(Model):
         return completion
 
     async def _reply(self, body: Mapping[str, Any], request: ModelRequest, settings: CallSettings) -> Completion:
+        import aiohttp
         import openai
 
-        response = None
+        _REQUEST_ID.set("")
+        response: Any = None
+        options: Any = {"timeout": _timeout(settings.timeout_s)}
         try:
-            response = await self._post(body, settings)
+            # `chat.completions.create` would build typed objects, which takes as long as the rest of a call
+            # (benchmarks/speed.md).
+            async with asyncio.timeout(
+                settings.timeout_s
+            ):  # a total time, because the other starts again with each byte
+                content = orjson.dumps(body)
+                response = await self._client.post(self.path, content=content, cast_to=object, options=options)
             _check_error(response)
             completion = self.read(response, request)
             self.check_reply(completion, response.get("id"), request)
             return replace(completion, request_id=self.without_keys(_REQUEST_ID.get()[:200]))
         except openai.APIStatusError:
             raise
-        except openai.APIConnectionError as error:
+        except (openai.APIConnectionError, aiohttp.ClientError, TimeoutError) as error:
             raise self._connection_error(error, settings) from None
         except (openai.APIError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
             told = Told("") if isinstance(response, dict) and "choices" in response else read_body(response)
@@ -159,21 +164,6 @@ class OpenAIModel(Model):
                 reason=why,
             )
             raise Retryable(cause, may_be_billed=True) from None
-
-    async def _post(self, body: Mapping[str, Any], settings: CallSettings) -> Any:
-        import aiohttp
-        import openai
-
-        _REQUEST_ID.set("")
-        wait_s = settings.timeout_s
-        options: Any = {} if wait_s == TIMEOUT_S else {"timeout": _timeout(wait_s)}
-        try:
-            # `chat.completions.create` would build typed objects, which takes as long as the rest of a call
-            # (benchmarks/speed.md).
-            async with asyncio.timeout(wait_s):  # a total time, because the other limit starts again with each byte
-                return await self._client.post(self.path, content=orjson.dumps(body), cast_to=object, options=options)
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise openai.APIConnectionError(request=None) from error  # type: ignore[arg-type]
 
     def _connection_error(self, error: Exception, settings: CallSettings) -> Exception:
         """Only the causes of the SDK's error show whether the request may have been sent, and so may be billed."""
@@ -193,7 +183,7 @@ class OpenAIModel(Model):
         return Retryable(say("the connection was lost ({reason})", reason=why), may_be_billed=True)
 
     def read(self, response: Any, request: ModelRequest) -> Completion:
-        """Return a response as a completion. TypeError or a similar error if it is not a chat completion."""
+        """TypeError or a similar error if the response is not a chat completion."""
         choices = response["choices"]
         # Azure and Gemini, if they say nothing else.
         if not choices and (response.get("prompt_filter_results") or names_content(response, model=self.own_name)):
@@ -212,23 +202,8 @@ class OpenAIModel(Model):
             reason = reason if text or reason in ("length", *WITHHELD) else REASONING
         if request.task == "answer" and not reason:
             raise Retryable(say("the reply has no finish_reason, so it may be only a part"), may_be_billed=True)
-        resolved = response.get("model")
-        resolved = resolved if isinstance(resolved, str) and resolved else self.name
-        came = len(text.encode(errors="ignore"))
-        usage = usage_of(
-            response.get("usage") or {},
-            self.name,
-            resolved,
-            self.address,
-            sent=count_bytes(request.messages),
-            came=came,
-        )
-        return Completion(
-            self.without_keys(encodable(text)),
-            self.without_keys(resolved),
-            usage,
-            "refusal" if refusal else reason,
-        )
+        reason = "refusal" if refusal else reason
+        return self.completion(text, response.get("model"), response.get("usage"), reason, request)
 
     def _body(self, request: ModelRequest, max_output_tokens: int | None = None) -> dict[str, Any]:
         refused = self._left_out

@@ -1,8 +1,4 @@
-"""Turn a model's name into an object that completes requests: `open_model`.
-
-It is a chat model or a decision model through OpenAI's SDK (OpenAI, Azure, vLLM, Ollama, llama.cpp …), any LangChain chat
-model, your own model, or the embedded default, which needs no service.
-"""
+"""Turn a model's name, or an object, into a `Model` that completes requests: `open_model`."""
 
 from __future__ import annotations
 
@@ -31,8 +27,7 @@ Task = Literal["answer", "judge"]
 
 
 def open_model(model: str | BaseChatModel | Model = "auto", *, task: Task = "judge") -> Model:
-    """Return the model of this name, or make one from the given object, ready to be called. Nothing is sent yet.
-    ConfigError if a key or a package is missing, or if the object cannot be used as a model."""
+    """Return a model ready to be called. Nothing is sent yet. ConfigError if a key or a package is missing."""
     if not isinstance(model, str):
         return _open_object(model)
     if model == "auto":
@@ -75,8 +70,7 @@ def _no_model(found: str) -> ConfigError:
 
 
 def resolve_auto(task: Task) -> str:
-    """Return the model that "auto" means for this task: the one in socjudge.toml, or else the default one if a key or a
-    base URL is set, or else "offline". If socjudge.toml names none, stderr shows once which model was chosen."""
+    """Return the model that "auto" means. If socjudge.toml names none, stderr shows once which one was chosen."""
     default, is_named = open_project().default_model(task)
     model = default if is_named or any(_key_and_url()) else OFFLINE
     if not is_named:
@@ -93,8 +87,7 @@ def _announce(model: str) -> None:
 
 
 def list_models() -> list[str]:
-    """Return the names of the models that the configured service lists. Only a press in a panel asks for them.
-    ConfigError if the service does not answer with a list within two seconds."""
+    """Return the names that the service lists. ConfigError if it gives no list within two seconds."""
     import openai
 
     key, url = _key_and_url()

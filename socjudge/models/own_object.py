@@ -24,8 +24,7 @@ OBJECT = "object"  # the service of an object that names none
 
 
 class ForeignModel(Model):
-    """Call any object that has a method `complete(request)`, in a thread, and again after a temporary error.
-    A run resumes only if it has `settings`: text or plain values that differ between versions of the object."""
+    """A run resumes only if the object has `settings`: text or plain values that differ between its versions."""
 
     def __init__(self, model: Any) -> None:
         self._model, self.address = model, ""  # it calls what it likes
@@ -35,7 +34,6 @@ class ForeignModel(Model):
         super().__init__(name, name, Account())
 
     def most_usd(self, request: ModelRequest) -> float | None:
-        """Return the most that one call can cost: by the object's own `most_usd`, or else by its name's price."""
         own = getattr(self._model, "most_usd", None)
         most: float | None = own(request) if own else most_usd_of(self.name, request, self.address)
         return most
@@ -66,8 +64,7 @@ class ForeignModel(Model):
 
 
 def _settings_of(model: Any) -> str:
-    """Return a hash of the model's `settings`, which may contain a key. They tell apart models with the same name.
-    Without settings that are text or plain values, the result is different each time."""
+    """Return a hash of the model's `settings`, which may hold a key. Without any, it is different each time."""
     own = getattr(model, "settings", None)
     if own == "":
         return "default"

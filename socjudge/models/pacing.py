@@ -11,17 +11,19 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, replace
 from time import perf_counter
+from typing import Any
 
 from ..base.messages import say
 from ..base.redact import redact as redact_keys
 from ..base.redact import without_secrets
 from ..base.service_errors import Told
+from ..base.texts import encodable
 from ..errors import NoAnswer, ProviderError
 from ..records import REASONING, REJECTED, Completion, ModelRequest, Rubric, Usage
 from . import event_loop
 from .gate import RunGate
 from .pace import FIRST_CALLS, Pace, Sent
-from .prices import dearest_usd, most_usd_of
+from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
 
 MAX_TRIES = 5
 MAX_REFUSALS = 10  # 429s of one call before giving up; the account slows down meanwhile
@@ -95,8 +97,7 @@ class Account:
         stopping is raised."""
         async with self._door:
             gate.check()
-            while self.pace.in_flight >= (places := self.pace.places):
-                gate.limit = places
+            while self.pace.in_flight >= self.pace.places:
                 self._changed.clear()
                 await self._changed.wait()
                 gate.check()
@@ -104,7 +105,6 @@ class Account:
             while (pause := self.pace.next_at - loop.time()) > 0:
                 await asyncio.sleep(min(pause, LOOK_S))
                 gate.check()
-            gate.limit = places
             return self.pace.send(loop.time())
 
     def end(self, sent: Sent, found: Completion | Retryable | None, timeout_s: float) -> None:
@@ -125,7 +125,6 @@ _accounts: dict[tuple[str, str], Account] = {}
 
 
 def get_account(base_url: str, api_key: str) -> Account:
-    """Return the `Account` that all models in this process share if they use this key at this address."""
     return _accounts.setdefault((base_url, api_key), Account())
 
 
@@ -267,7 +266,6 @@ class Model:
         return "" if failure is None else say("{cause}; trying again", cause=failure.cause[:200])
 
     def complete(self, request: ModelRequest) -> Completion:
-        """Return the reply to a request."""
         return event_loop.wait(self.complete_async(request))
 
     async def complete_async(self, request: ModelRequest, gate: RunGate | None = None) -> Completion:
@@ -307,6 +305,25 @@ class Model:
     async def _send(self, request: ModelRequest, gate: RunGate) -> Completion:
         """Send the request once and return the reply. Raises Retryable if another try may help."""
         raise NotImplementedError
+
+    def completion(
+        self,
+        text: str,
+        model: object,
+        used: Any,
+        reason: str,
+        request: ModelRequest,
+        *,
+        came: int | None = None,
+        **more: Any,
+    ) -> Completion:
+        """Return a reply with what it cost, without keys. `model` and `used` are the names and the counts that it told,
+        and `came` is the size in bytes of what it counts as written (None: of the text)."""
+        resolved = model if isinstance(model, str) and model else self.name
+        came = len(text.encode(errors="ignore")) if came is None else came
+        sent = count_bytes(request.messages)
+        usage = usage_of(used or {}, self.name, resolved, self.address, sent=sent, came=came)
+        return Completion(self.without_keys(encodable(text)), self.without_keys(resolved), usage, reason, **more)
 
     def check_reply(self, completion: Completion, reply_id: object, request: ModelRequest) -> None:
         """Raise Retryable if a reply is no whole reply to this request. A judge's JSON shows by itself if it is whole."""

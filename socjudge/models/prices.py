@@ -1,7 +1,4 @@
-"""Compute what calls cost, and estimate the cost before a call.
-
-Prices come from socjudge.toml or from a maintained table of list prices.
-"""
+"""Compute what calls cost by socjudge.toml or a maintained table of list prices, and estimate it before."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ LONG = 100_000  # tokens; the price of some models depends on the length of the 
 
 
 def price_key(model: str, address: str) -> str:
-    """Return the name under which `[prices]` of socjudge.toml has what a model costs at one address alone."""
+    """Return the name under which `[prices]` has what a model costs at one address alone."""
     return f"{model}@{address}" if address else model
 
 
@@ -85,7 +82,6 @@ def dearest_usd(usage: Usage, at: str, *models: str) -> float | None:
 
 
 def count_bytes(messages: Iterable[Mapping[str, Any]]) -> int:
-    """Count the UTF-8 bytes of the messages' texts."""
     return sum(len(message["content"].encode()) for message in messages)
 
 
@@ -109,19 +105,17 @@ def _with_thoughts(used: Mapping[str, Any], counted_in: int, counted_out: int) -
 
 
 def _list_price(model: str, seller: str | None, input_tokens: int, output_tokens: int) -> float | None:
-    if input_tokens > LONG:
-        price = _look_up(model, seller, input_tokens, output_tokens)
-        return None if price is None else float(price)
     # Looking up a price takes as long as making the call, so prices per token are cached for a quarter of an hour,
     # because some depend on the time of day.
-    per_token = _prices_per_token(model, seller, int(time.time() // 900))
+    length = input_tokens if input_tokens > LONG else 1000
+    per_token = _prices_per_token(model, seller, length, int(time.time() // 900))
     return None if per_token is None else float(per_token[0] * input_tokens + per_token[1] * output_tokens)
 
 
 @functools.lru_cache(maxsize=256)
-def _prices_per_token(model: str, seller: str | None, quarter: int) -> tuple[Decimal, Decimal] | None:
-    prices = _look_up(model, seller, 1000, 0), _look_up(model, seller, 0, 1000)
-    return None if prices[0] is None else (prices[0] / 1000, (prices[1] or Decimal()) / 1000)
+def _prices_per_token(model: str, seller: str | None, length: int, quarter: int) -> tuple[Decimal, Decimal] | None:
+    given, both = (_look_up(model, seller, length, written) for written in (0, 1000))
+    return None if given is None or both is None else (given / length, (both - given) / 1000)
 
 
 def _look_up(model: str, seller: str | None, input_tokens: int, output_tokens: int) -> Decimal | None:
@@ -140,7 +134,6 @@ def _look_up(model: str, seller: str | None, input_tokens: int, output_tokens: i
 
 
 def estimate_tokens(text: str) -> int:
-    """Return an estimate of a text's number of tokens, made without a tokeniser."""
     wide = (
         len(text.encode(errors="replace")) - len(text)
     ) / 2  # a wide character has three bytes, a narrow one has one

@@ -18,10 +18,9 @@ from ..models.opening import Model
 from ..prompts.saved import judge_prompt_of
 from ..prompts.templates import Kind, Prompt, check_prompt, default_prompt_id, load_prompt
 from ..records import UNKNOWN, EvaluationResult, EvaluationRun, RunOptions, is_embedded, total_usage
-from ..runs.forecast import RunPlan, foresee
+from ..runs.forecast import RunPlan, foresee, shared_budget
 from ..runs.logs import load_run, log_files
 from ..runs.plan import STORED, Plan, plan_answers, plan_rejudging
-from ..runs.running import shared_budget
 from .effect import FLIPS, RunComparison, compare_runs
 
 if TYPE_CHECKING:
@@ -237,9 +236,7 @@ def try_prompt(
         run, text, kind=kind, base=base, judge_model=judge_model, assistant_model=assistant_model,
         get_index=None if index is None else lambda: index, logs_dir=logs_dir, options=options,
     )  # fmt: skip
-    budget = shared_budget(
-        max_cost_usd, plan.paid, plan.sides[0].logs_dir, [side.plan for side in plan.sides if not side.options.fresh]
-    )
+    budget = shared_budget(max_cost_usd, plan.paid, plan.sides)
     return plan.effect_of([side.run(max_cost_usd=budget, progress=progress) for side in plan.sides])
 
 

@@ -33,8 +33,7 @@ T = TypeVar("T")
 
 
 class Engine:
-    """Carry out a run: request the answers and judgements that its journal does not have.
-    A result enters the journal at once. A sample is one answer to judge."""
+    """Request the answers and judgements that the journal of a run does not have. A sample is one answer to judge."""
 
     def __init__(
         self, plan: Plan, journal: Journal, gate: RunGate, *, max_failures: int, executor: Executor | None = None
@@ -49,8 +48,7 @@ class Engine:
         self._uncounted: deque[EvaluationResult] = deque()
 
     async def run(self, max_concurrency: int) -> None:
-        """Make the judgements that the journal does not have yet, for at most `max_concurrency` samples at once.
-        If the run ends early, the error that ended it is in `RunGate.reason`."""
+        """Work on at most `max_concurrency` samples at once. `RunGate.reason` has the error that ended the run early."""
         # Samples that failed in an earlier session come last.
         refused = {sample for sample, _ in self._journal.again}
         new = (i for i in range(len(self._plan.samples)) if i not in refused)
@@ -74,8 +72,7 @@ class Engine:
             self._gate.stop(reason)
 
     def synced_results(self) -> list[EvaluationResult]:
-        """Return the results that came since the last call, after making sure that they are on the disk.
-        Call this from the thread that waits for the run: in the event loop, the disk would delay the calls."""
+        """Return the results since the last call, once they are on the disk, which would delay the event loop."""
         batch = [self._uncounted.popleft() for _ in range(len(self._uncounted))]
         if batch:
             self._journal.sync()
@@ -101,8 +98,11 @@ class Engine:
             self._keep(answer, i)
         if answer.is_empty:
             silence = "the assistant gave an empty answer, so there is nothing to judge; see what it returns for this question"
+            if sample.stored and answer.retries:
+                silence = "there is no answer to judge: {cause}"
             self.failures.worked = True
-            self._fail(i, answer, repeats, RequestRefused(silence, about_content=True))
+            error = RequestRefused(silence, about_content=True, cause="; ".join(answer.retries))
+            self._fail(i, answer, repeats, error)
             return
         await asyncio.gather(*(self._judge(i, answer, repeat) for repeat in repeats))
 

@@ -101,7 +101,6 @@ class Failures:
         return ProviderError(down, count=self._in_a_row, cause=error)
 
     def unanswered(self) -> SocJudgeError | None:
-        """Return why the run must end if your own assistant gave no answer to the last questions."""
         if not self._unanswered:
             return None
         return ProviderError(

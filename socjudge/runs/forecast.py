@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
@@ -25,7 +25,7 @@ from .unfinished import UnfinishedRun, find_journal, note_on_nearest
 
 @dataclass(frozen=True, repr=False)
 class RunPlan:
-    """What a run would do and cost if it were started now. `run()` starts it. `socjudge.plan_run` makes it."""
+    """What a run would do and cost if it were started now. `run()` starts it."""
 
     plan: Plan
     options: RunOptions
@@ -37,12 +37,10 @@ class RunPlan:
 
     @property
     def total(self) -> int:
-        """Return how many judged answers the finished run will have."""
         return self.plan.total
 
     @property
     def cost_note(self) -> str:
-        """Return what to know beside `left`, one line each: that a model ends, what is assumed, what has no price."""
         return cost_notes(self.plan)
 
     @property
@@ -58,15 +56,8 @@ class RunPlan:
         progress: bool = True,
     ) -> EvaluationRun:
         """Start or resume the run, and write its log. The arguments are as in `run_evaluation_suite`; `on_result` and
-        `stop` take precedence over those of the options.
-
-        Raises
-        ------
-        ConfigError
-            If there is a problem, or if more is left to be paid for than the plan said, such as because the interrupted
-            run that it would have resumed is gone.
-        SocJudgeError
-            As in `run_evaluation_suite`.
+        `stop` take precedence over those of the options. ConfigError if there is a problem, or if more is left to be
+        paid for than the plan said, such as because the interrupted run that it would have resumed is gone.
         """
         if self.problem:
             raise ConfigError(self.problem)
@@ -108,9 +99,8 @@ def foresee(plan: Plan, options: RunOptions | None = None, logs_dir: Path | str 
     problem, found = "", None
     notes = [plan.own.told_before] if plan.own is not None and plan.own.told_before else []
     try:
-        if not options.fresh and (path := find_journal(folder, plan.identity)):
-            found = UnfinishedRun(path)
-        elif not options.fresh and (note := note_on_nearest(folder, plan.identity)):
+        found = _find_interrupted(plan, options, folder)
+        if not found and not options.fresh and (note := note_on_nearest(folder, plan.identity)):
             notes.append(note)
     except ConfigError as error:
         problem = str(error)
@@ -128,6 +118,30 @@ def foresee(plan: Plan, options: RunOptions | None = None, logs_dir: Path | str 
     return RunPlan(plan, options, folder, left, found.done if found else 0, "\n".join(notes), problem)
 
 
+def _find_interrupted(plan: Plan, options: RunOptions, folder: Path) -> UnfinishedRun | None:
+    path = None if options.fresh else find_journal(folder, plan.identity)
+    return UnfinishedRun(path) if path else None
+
+
+def shared_budget(given: float | None, finished: Iterable[EvaluationRun], plans: Iterable[RunPlan]) -> Budget:
+    """Return one budget for several plans, against which the finished runs and the interrupted ones count."""
+    budget = Budget.of(given)
+    for run in finished:
+        paid = run.cost_usd if run.run.most_usd is None else run.run.most_usd
+        if paid is None and budget.max_usd is not None:
+            raise ConfigError(
+                "max_cost_usd cannot be held: nobody knows what {judge} has cost ({log}); leave max_cost_usd "
+                "out, or start anew with fresh (--fresh)",
+                judge=run.run.judge_model,
+                log=run.log_path,
+            )
+        budget.note(run.run.run_id, paid or 0.0)
+    for each in plans if budget.max_usd is not None else ():
+        if found := _find_interrupted(each.plan, each.options, each.logs_dir):
+            budget.note(found.run.run_id, found.spent_usd)
+    return budget
+
+
 # -- the estimate
 
 
@@ -137,14 +151,10 @@ _ANSWER_TOKENS, _GUIDE_TOKENS, _PASSAGE_TOKENS, _CRITERION_TOKENS, _COMMENT_TOKE
 
 
 def estimate_plan(plan: Plan, found: UnfinishedRun | None = None) -> Usage:
-    """Estimate calls, tokens and list price of what an interrupted run has not yet. The estimate is rough: it leaves
-    out hidden reasoning tokens and retries. Calls of the embedded default are not counted."""
-    known = {(row.question.id, row.answer_repeat, row.judge_repeat) for row in plan.known}
-    if found is not None:
-        known |= {
-            (r.question.id, r.answer_repeat, r.judge_repeat) for r in found.results if r.evaluation.status == "ok"
-        }
-    answers = found.answers if found is not None else {}
+    """Estimate what is left to pay for, without hidden reasoning tokens, retries and calls of the embedded default."""
+    rows = [*plan.known, *(found.results if found else ())]
+    known = {(r.question.id, r.answer_repeat, r.judge_repeat) for r in rows if r.evaluation.status == "ok"}
+    answers = found.answers if found else {}
     template = estimate_tokens(plan.judge_prompt.text)
     context = _GUIDE_TOKENS + _PASSAGE_TOKENS * plan.k
     answering = 0 if plan.assistant_prompt is None else estimate_tokens(plan.assistant_prompt.text) + context
@@ -193,7 +203,7 @@ def cost_notes(*plans: Plan) -> str:
 
 
 def unpriced(plan: Plan) -> dict[str, Model]:
-    """Return the models whose price nobody knows, by the names that `[prices]` has for them where they are called."""
+    """Return the models whose price nobody knows, by their names in `[prices]`."""
     asked = ModelRequest("judge", (), {})
     models = {model.name: model for model in (plan.judge, plan.assistant) if model is not None}
     return {

@@ -23,12 +23,11 @@ def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[Assist
     is_name = isinstance(given, str) and (
         given in open_project().assistants or Path(given).suffix.lower() not in SUFFIXES
     )
-    if isinstance(given, (str, Path)) and not is_name:
-        return load_answers(Path(given)).for_questions(questions)
+    is_frame = hasattr(given, "to_dict") and hasattr(given, "columns")
+    if is_frame or (isinstance(given, (str, Path)) and not is_name):
+        given = load_answers(given)
     if isinstance(given, StoredAnswers):
         return given.for_questions(questions)
-    if hasattr(given, "to_dict") and hasattr(given, "columns"):
-        return load_answers(given).for_questions(questions)
     if isinstance(given, Sequence) and not isinstance(given, str):
         if len(given) != len(questions):
             raise ConfigError(
@@ -46,7 +45,7 @@ def _one(given: str | Mapping[str, Any] | AssistantAnswer, question: EvalQuestio
         if is_of_another(answer.question, question):
             raise ConfigError(contradiction(question, answer.question))
         return answer
-    except NoAnswer:
-        return AssistantAnswer(question.question, "")
+    except NoAnswer as reason:
+        return AssistantAnswer(question.question, "", retries=(str(reason),))
     except ConfigError as error:
         raise ConfigError("answers, number {place}: {reason}", place=place, reason=error) from None

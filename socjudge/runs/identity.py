@@ -18,8 +18,7 @@ _NAMES = {each.field: each.name for each in CONDITIONS}
 
 @dataclass(frozen=True)
 class Identity:
-    """What decides an answer or a score of a run, and nothing else: the fields of RunInfo that are marked so.
-    A journal is resumed only by a run with an equal identity."""
+    """What decides an answer or a score of a run. A journal is resumed only by a run with an equal identity."""
 
     values: Mapping[str, Any]
 
@@ -42,22 +41,18 @@ class Identity:
         told = []
         sides = {name: (there.values.get(name), value) for name, value in self.values.items()}
         changed = {name: each for name, each in sides.items() if each[0] != each[1]}
+        if {"runbooks", "embedder"} & {*changed}:
+            changed.pop("index_fingerprint", None)  # it adds nothing to the names of the files
         for name, (before, after) in changed.items():
+            called = say(_NAMES.get(name, name))
             if isinstance(before, dict) and isinstance(after, dict):
-                keys = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
-                told.append(say("{name} differ in {files}", name=say(_NAMES.get(name, name)), files=", ".join(keys)))
-            # If the differing files are named, the index's hash adds nothing.
-            elif name != "index_fingerprint" or not {"runbooks", "embedder"} & {*changed}:
-                if name.endswith("_settings"):
-                    before, after = parts_that_differ(str(before or ""), str(after or ""))
-                told.append(
-                    say(
-                        "{name} is {there} there and {here} here",
-                        name=say(_NAMES.get(name, name)),
-                        there=_shown(before),
-                        here=_shown(after),
-                    )
-                )
+                files = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+                told.append(say("{name} differ in {files}", name=called, files=", ".join(files)))
+                continue
+            if name.endswith("_settings"):
+                before, after = parts_that_differ(str(before or ""), str(after or ""))
+            words = "{name} is {there} there and {here} here"
+            told.append(say(words, name=called, there=_shown(before), here=_shown(after)))
         return told
 
 

@@ -47,36 +47,31 @@ from .log_shape import Log, LoggedEvaluation, OfAssistant, Row, fit
 
 def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
     question, answer = result.question, result.answer
-    return _plain(
-        {
-            "question_id": question.id,
-            "category": question.category,
-            "question": answer.question,
-            "answer": answer.answer,
-            "context": answer.context,
-            "expected_keypoints": question.expected_keypoints,
-            "flags": answer.flags,
-            "evaluation": _named(result.evaluation, LoggedEvaluation),
-            "answer_repeat": result.answer_repeat,
-            "judge_repeat": result.judge_repeat,
-            "answer_sha256": answer_sha256(answer.answer, answer.context),
-            "assistant": _named(answer, OfAssistant),
-        }
-    )
+    told = {
+        "question_id": question.id,
+        "category": question.category,
+        "question": answer.question,
+        "answer": answer.answer,
+        "context": answer.context,
+        "expected_keypoints": question.expected_keypoints,
+        "flags": answer.flags,
+        "evaluation": _named(result.evaluation, LoggedEvaluation),
+        "answer_repeat": result.answer_repeat,
+        "judge_repeat": result.judge_repeat,
+        "answer_sha256": answer_sha256(answer.answer, answer.context),
+        "assistant": _named(answer, OfAssistant),
+    }
+    found: dict[str, Any] = msgspec.to_builtins(told, enc_hook=_told)
+    return found
 
 
 def record_to_dict(record: AssistantAnswer | Completion | RunInfo) -> dict[str, Any]:
-    """Return a record as a journal has it, and a RunInfo as it is in a log."""
-    return _plain({**vars(record)})
+    found: dict[str, Any] = msgspec.to_builtins({**vars(record)}, enc_hook=_told)
+    return found
 
 
 def _named(record: object, kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {name: getattr(record, name) for name in kind.__struct_fields__}
-
-
-def _plain(value: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(value, enc_hook=_told)  # what JSON can hold
-    return found
 
 
 def _told(value: Any) -> Any:
@@ -86,12 +81,8 @@ def _told(value: Any) -> Any:
 
 
 def answer_sha256(answer: str, context: str) -> str:
-    """Return the SHA-256, in hex, of an answer and its context. It identifies a stored answer."""
-    try:
-        found = orjson.dumps(str(answer)) + orjson.dumps(str(context))
-    except TypeError:
-        found = orjson.dumps(writable(str(answer))) + orjson.dumps(writable(str(context)))
-    return hashlib.sha256(found).hexdigest()
+    found = (orjson.dumps(writable(str(text))) for text in (answer, context))
+    return hashlib.sha256(b"".join(found)).hexdigest()
 
 
 def writable(value: Any) -> Any:
@@ -138,8 +129,7 @@ def _bare_info(name: str) -> RunInfo:
 
 
 def _counted(log: Log, info: RunInfo, passed: Sequence[bool]) -> RunSummary:
-    """Return a log's summary with what is counted from its rows, because older logs and the specification's do not
-    state it. `passed` is what the log calls each row."""
+    """Return a log's summary with what older logs do not state. `passed` is what the log calls each row."""
     told, rule = log.summary, run_rule(info)
     rows, _ = tally(((row.question_id, row.evaluation) for row in log.results), rule)  # type: ignore[misc]
     found = replace(

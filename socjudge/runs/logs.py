@@ -1,7 +1,4 @@
-"""Write and read the log of a run, `logs/judge_eval_YYYYMMDD_HHMMSS.json`.
-
-A log is written as a whole or not at all.
-"""
+"""Write and read the log of a run, `logs/judge_eval_YYYYMMDD_HHMMSS.json`. It is written as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -44,7 +41,8 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
     refuse_doubles(
         ((each.question.id, each.answer_repeat, each.judge_repeat) for each in run.results), where=say("the run")
     )
-    content = [_to_bytes(run)]
+    rows = [result_to_dict(result) for result in run.results]
+    content = [to_json({"results": rows, "summary": asdict(run.summary), "run": record_to_dict(run.run)})]
     try:
         return write_new(as_path(logs_dir), log_names(run.run.started_at, ".json"), content)
     except OSError as problem:
@@ -66,11 +64,6 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
     return path
 
 
-def _to_bytes(run: EvaluationRun) -> bytes:
-    rows = [result_to_dict(result) for result in run.results]
-    return to_json({"results": rows, "summary": asdict(run.summary), "run": record_to_dict(run.run)})
-
-
 def parse_log(raw: bytes, path: Path) -> EvaluationRun:
     """Parse a log's bytes. `path` is the log's path, for errors and for the start time of a log without `run` block."""
     try:
@@ -83,7 +76,7 @@ def parse_log(raw: bytes, path: Path) -> EvaluationRun:
 
 
 def named_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
-    """Return the path of a log that is given by its path, or by its name in the folder. ConfigError if it is none."""
+    """Return the path of a log that is given by its path, or by its name in the folder."""
     path, folder = as_path(name), as_path(logs_dir or constants.LOGS_DIR)
     if path.name == str(name) and not path.is_file():
         path = folder / path.name

@@ -1,7 +1,4 @@
-"""Work out what a run has to do, its `Plan`: check the arguments, open the models, and list the samples.
-
-No request is sent to a model.
-"""
+"""Work out what a run has to do, its `Plan`: arguments, models and samples. No request is sent to a model."""
 
 from __future__ import annotations
 
@@ -96,7 +93,6 @@ class Plan:
         return len(self.samples) * self.judge_repeats
 
     def is_done_in(self, run: EvaluationRun) -> bool:
-        """Return whether a stored run is complete and did exactly what this plan says."""
         is_same = Identity.of(run.run) == self.identity and run.run.rejudged_from == self.info.rejudged_from
         return is_same and len(run.results) == self.total and run.rubric == self.rubric
 
@@ -143,16 +139,12 @@ def plan_answers(
         for repeat in range(answer_repeats)
     ]
     plan = Plan(samples, judge, judging, judge_repeats, rubric, RunInfo("", ""), assistant, answering, index, k, own)
-    info = replace(_run_info(plan, questions), answer_repeats=answer_repeats, asked=plan.total)
+    told: dict[str, Any] = {"answer_repeats": answer_repeats, "asked": plan.total}
     if stored is not None:  # two sets of stored answers count as two assistants, because nothing else is known
         answers_sha256, versions = _sha256(map(_shown, stored)), {answer.version for answer in stored}
-        info = replace(
-            info,
-            answers_sha256=answers_sha256,
-            assistant_settings=f"answers {answers_sha256[:16]}",
-            assistant_version=versions.pop() if len(versions) == 1 else "",
-        )
-    return replace(plan, info=info)
+        told |= {"answers_sha256": answers_sha256, "assistant_settings": f"answers {answers_sha256[:16]}"}
+        told["assistant_version"] = versions.pop() if len(versions) == 1 else ""
+    return _with_info(plan, questions, **told)
 
 
 def plan_rejudging(
@@ -168,28 +160,23 @@ def plan_rejudging(
     refuse_doubles(((each.question.id, each.answer_repeat, each.judge_repeat) for each in run.results), where=name)
     judge_prompt, rubric = judge_prompt or judge_prompt_of(run.run), rubric or run.rubric
     first_judged = {(r.question.id, r.answer_repeat): r for r in reversed(run.results)}
-    samples = [Sample(r.question, r.answer_repeat, r.answer) for r in reversed(first_judged.values())]
+    judged = [*reversed(first_judged.values())]
+    samples = [Sample(r.question, r.answer_repeat, r.answer) for r in judged]
     if not samples:
         raise ConfigError("{run} holds no results to judge again", run=name)
     judge, judging = _open_judge(judge_model, judge_prompt, rubric)
     plan = Plan(samples, judge, judging, judge_repeats, rubric, RunInfo("", ""))
+    told: dict[str, Any] = {name: getattr(run.run, name) for name in _OF_ANSWERS}
+    told |= {"rejudged_from": run.run.run_id, "answers_sha256": _sha256(_shown(r.answer) for r in judged)}
     # Of a part, as much as of the whole: what is not here stays missing.
-    asked = max(len(samples), math.ceil(run.summary.asked / run.run.judge_repeats)) * judge_repeats
-    info = replace(
-        _run_info(plan, list({sample.question.id: sample.question for sample in samples}.values())),
-        rejudged_from=run.run.run_id,
-        asked=asked,
-        answers_sha256=_sha256(_shown(r.answer) for r in reversed(first_judged.values())),
-        **{name: getattr(run.run, name) for name in _OF_ANSWERS},
-    )
-    return replace(plan, info=info)
+    told["asked"] = max(len(samples), math.ceil(run.summary.asked / run.run.judge_repeats)) * judge_repeats
+    return _with_info(plan, list({sample.question.id: sample.question for sample in samples}.values()), **told)
 
 
 def plan_failed(
     run: EvaluationRun, *, judge_model: Any, judge_prompt: Any, judge_repeats: int, rubric: Rubric | None = None
 ) -> Plan:
-    """Plan to judge the failed rows of a run again, and to keep the others; the arguments are as of `plan_rejudging`.
-    ConfigError if no row failed, or if they would be judged in another way than the rows that are kept."""
+    """Plan to judge the failed rows of a run again, in the same way as the others, which are kept."""
     name, info = run.log_path or say("the run"), run.run
     if all(result.evaluation.status == "ok" or result.answer.is_empty for result in run.results):
         raise ConfigError(
@@ -244,7 +231,6 @@ def check_counts(**counts: int) -> None:
 
 
 def begin_now(info: RunInfo) -> RunInfo:
-    """Return a copy of a run's info with a new run id and the present time as its start."""
     started = datetime.now().astimezone()
     run_id = f"{started:%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
     return replace(info, run_id=run_id, started_at=started.isoformat(timespec="seconds"))
@@ -261,11 +247,11 @@ def _open_judge(
     return judge, judging
 
 
-def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
+def _with_info(plan: Plan, questions: Sequence[EvalQuestion], **told: Any) -> Plan:
     from ..models.offline import ASSISTANT_NAME, JUDGE_NAME
 
     own, index = plan.own, plan.index if plan.assistant else None
-    return RunInfo(
+    found = RunInfo(
         run_id="",
         started_at="",
         judge_model=plan.judge.name,
@@ -296,16 +282,12 @@ def _run_info(plan: Plan, questions: Sequence[EvalQuestion]) -> RunInfo:
         project=open_project().folder.name,
         socjudge_version=__version__,
     )
+    return replace(plan, info=replace(found, **told))
 
 
 def _sha256(values: Iterable[Any]) -> str:
     """Hash the values as a JSON list, so that spaces and line breaks in a dataset's file change nothing."""
-    digest, separator = hashlib.sha256(b"["), b""
-    for value in values:
-        digest.update(separator + orjson.dumps(value))
-        separator = b","
-    digest.update(b"]")
-    return digest.hexdigest()
+    return hashlib.sha256(orjson.dumps([*values])).hexdigest()
 
 
 def _shown(answer: AssistantAnswer) -> list[str]:

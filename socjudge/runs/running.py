@@ -26,7 +26,6 @@ from .identity import Identity
 from .journal import Journal, open_journal
 from .logs import load_log, log_files, log_names, parse_log, save_evaluation_results
 from .plan import Plan, begin_now, check_counts
-from .unfinished import UnfinishedRun, find_journal
 
 SHOW_S = 1.0  # seconds between updates of the bar
 LOG_S = 30.0  # seconds, if a bar is not redrawn in place, because each update is a line in somebody's log file
@@ -41,8 +40,7 @@ def carry_out(
     progress: bool = True,
     already: int = 0,
 ) -> EvaluationRun:
-    """Carry out a plan and write the log. The run begins now, or an interrupted one is resumed, which must have at least
-    `already` judged answers. The other arguments are those of `run_evaluation_suite`."""
+    """Carry out a plan, or resume it with at least `already` judged answers; otherwise as `run_evaluation_suite`."""
     options = options or RunOptions()
     check_counts(max_concurrency=options.max_concurrency, max_failures=options.max_failures)
     settings = get_settings(options.output_tokens, options.timeout_s, options.patience_s)
@@ -63,7 +61,7 @@ def carry_out(
         plan = replace(plan, rubric=journal.run.rubric or plan.rubric)  # the run keeps the pass line that it began with
         _take_over(journal, plan, already)
         run_id = journal.run.run_id
-        budget.note(run_id, journal.noted_usd + journal.open_usd if budget.max_usd is None else journal.spent_usd)
+        budget.note(run_id, journal.spent_usd)
         gate = RunGate(
             max_concurrency=options.max_concurrency, budget=budget, run_id=run_id, signal=options.stop, settings=settings,
             models=journal.models, answer_usd=journal.answer_usd,
@@ -117,7 +115,6 @@ def _find_finished(journal: Journal) -> EvaluationRun | None:
 
 
 def _take_over(journal: Journal, plan: Plan, already: int) -> None:
-    """Add the judgements of an earlier run that are not made again. ConfigError if there are fewer than planned."""
     if journal.n_done < already:
         raise ConfigError(
             "the plan counted on {before} judged answers of an interrupted run, and now {now} are there; make the plan "
@@ -130,32 +127,6 @@ def _take_over(journal: Journal, plan: Plan, already: int) -> None:
         i = places[result.question.id, result.answer_repeat]
         if not journal.is_done(i, result.judge_repeat):
             journal.add(result, i, result.judge_repeat)
-
-
-def shared_budget(
-    given: Budget | float | None,
-    finished: Iterable[EvaluationRun],
-    folder: Path,
-    interrupted: Iterable[Plan],
-) -> Budget:
-    """Return one budget for several runs, which counts the cost of the finished and the interrupted runs.
-    ConfigError if there is a limit and the cost of a finished run is unknown."""
-    budget = Budget.of(given)
-    for run in finished:
-        paid = run.cost_usd if run.run.most_usd is None else run.run.most_usd
-        if paid is None and budget.max_usd is not None:
-            raise ConfigError(
-                "max_cost_usd cannot be held: nobody knows what {judge} has cost ({log}); leave max_cost_usd "
-                "out, or start anew with fresh (--fresh)",
-                judge=run.run.judge_model,
-                log=run.log_path,
-            )
-        budget.note(run.run.run_id, paid or 0.0)
-    for plan in interrupted if budget.max_usd is not None else ():
-        if (path := find_journal(folder, plan.identity)) is not None:
-            counted = UnfinishedRun(path)
-            budget.note(counted.run.run_id, counted.spent_usd)
-    return budget
 
 
 def _work(engine: Engine, gate: RunGate, journal: Journal, options: RunOptions, *, progress: bool) -> None:

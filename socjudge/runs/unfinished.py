@@ -31,13 +31,9 @@ MOST_DIFFERENCES = 3  # a run that differs in more is another one, and nobody ex
 Kept = AssistantAnswer | Completion | EvaluationResult  # what a journal keeps
 Place = tuple[int, int]  # of a judgement: the numbers of its answer and of its repeat, from 0
 _Number = Annotated[int, msgspec.Meta(ge=0)]
-# The objects in a line that say what was paid for: "" for the line's answer, reply or row itself.
-_PARTS = {"row": ("evaluation", "assistant"), "reply": ("",), "answer": ("",)}
 
 
 class Line(msgspec.Struct, kw_only=True):
-    """A line of a journal. `sample` and `repeat` are the place of `answer`, `reply` or `row`."""
-
     journal: int = 0
     run: RunInfo | None = None
     total: _Number = 0
@@ -70,14 +66,14 @@ class UnfinishedRun:
         self.noted_usd = self.open_usd = 0.0
         self.size, self.is_ended = 0, True  # in bytes, and whether the last line has its end
         for number, raw in enumerate(_whole_lines(path), start=1):
-            line, what = _parsed(path, number, raw)
+            line = _parsed(path, number, raw)
             if line.run is not None:
                 self.run, self.total = line.run, line.total
             if line.sample * self.run.judge_repeats + line.repeat >= self.total:
                 raise _damaged(path, number)
             if line.session is not None:
                 self._begin_session()
-            if what is not None:
+            if what := line.answer or line.reply or (line.row and result_of(line.row)):
                 self._keep(what, line.sample, line.repeat)
             self._note(line.t, line.spent_usd, self.open_usd if line.open_usd is None else line.open_usd)
             self.size, self.is_ended = self.size + len(raw), raw.endswith(b"\n")
@@ -105,7 +101,6 @@ class UnfinishedRun:
 
     @property
     def results(self) -> tuple[EvaluationResult, ...]:
-        """Return the judged answers, in the order of the questions."""
         return tuple(self.rows[place] for place in sorted(self.rows))
 
     @property
@@ -162,7 +157,6 @@ def load_unfinished(path: Path) -> EvaluationRun:
 
 
 def find_journal(folder: Path, identity: Identity) -> Path | None:
-    """Return the newest journal in the folder whose run has this identity."""
     return next((path for path, info in reversed(_journals(folder)) if Identity.of(info) == identity), None)
 
 
@@ -189,7 +183,6 @@ def _journals(folder: Path) -> list[tuple[Path, RunInfo]]:
 
 
 def journal_files(folder: Path) -> Iterator[Path]:
-    """Yield the journals in a folder of logs, the oldest first."""
     # A link is not read, because its target belongs to another folder and may be removed there. Another user's file is
     # not read, because its content would become part of the run.
     for path in sorted(folder.glob(f"judge_eval_*{SUFFIX}")):
@@ -212,11 +205,10 @@ _OTHERS = "{path}: another user's file, so it is not read as a journal; to resum
 
 
 def first_line(path: Path) -> RunInfo | None:
-    """Return the info in the first line of a journal. None if the process was killed while it was written: nothing was
-    paid for then. ConfigError if it is damaged, because what was paid for would be asked for again."""
+    """Return the info in a journal's first line. None if the process was killed there, before anything was paid for."""
     with explained("{path}: cannot be read ({reason}); check path and permissions", path=path), path.open("rb") as file:
         raw = file.readline()
-    return _parsed(path, 1, raw)[0].run if raw.endswith(b"\n") else None
+    return _parsed(path, 1, raw).run if raw.endswith(b"\n") else None
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
@@ -240,8 +232,7 @@ def _damaged(path: Path, number: int, reason: str = "") -> ConfigError:
     )
 
 
-def _parsed(path: Path, number: int, raw: bytes) -> tuple[Line, Kept | None]:
-    """Return a line of a journal, and the answer, reply or row in it."""
+def _parsed(path: Path, number: int, raw: bytes) -> Line:
     try:
         data = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -254,20 +245,19 @@ def _parsed(path: Path, number: int, raw: bytes) -> tuple[Line, Kept | None]:
             path=path,
         )
     try:
-        line, kind = fit(data, Line, str(path)), next((each for each in _PARTS if each in data), "")
-        for part in _PARTS.get(kind, ()):  # without this, what was paid for would be counted too low, or elsewhere
-            told = data[kind][part] if part else data[kind]
+        line = fit(data, Line, str(path))
+        paid = [data[name] for name in ("answer", "reply") if name in data]
+        paid += [data["row"][name] for name in ("evaluation", "assistant") if "row" in data]
+        for told in paid:  # without this, what was paid for would be counted too low, or elsewhere
             Usage(**told["usage"])  # TypeError for a count that nobody knows
             if not ("model" in told and "sample" in data and "repeat" in data):
-                raise LookupError(kind)
-        what: Kept | None = line.answer or line.reply
+                raise LookupError("model")
         if line.run is not None:
             line.run = checked_info(line.run, where=str(path))
         if line.row is not None:
             settle(line.row.evaluation, str(path))
-            what = result_of(line.row)
     except (ConfigError, LookupError, TypeError):
         raise _damaged(path, number) from None
     if is_first != (line.run is not None) or (is_first and (line.journal != FORMAT or "total" not in data)):
         raise _damaged(path, number)
-    return line, what
+    return line

@@ -17,6 +17,8 @@ from socjudge.answering.own_answers import StoredAnswers, load_answers
 from socjudge.errors import ConfigError
 from socjudge.records import AssistantAnswer, EvalQuestion
 from socjudge.runs.given_answers import open_answers
+from socjudge.runs.logs import load_run
+from socjudge.runs.suite import rejudge, run_evaluation_suite
 
 QUESTIONS = [EvalQuestion(1, "正常系", "初動は。", ("隔離",)), EvalQuestion("b", "正常系", "報告は、誰に？", ("報告",))]
 CSV = 'question_id,answer,contexts,model\n1,"端末を隔離します[1]。","[""端末を隔離する。""]",bot-3\nb,報告します。,,bot-3\nz,余り,,\n'
@@ -281,3 +283,16 @@ def test_a_workbook_that_unpacks_without_end_is_refused(tmp_path: Path, row: str
     for load in (load_answers, load_eval_dataset):
         with pytest.raises(ConfigError, match="a.xlsx.*(unpacks to more than|has more than .* cells)"):
             load(path)
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_why_there_is_no_stored_answer_stands_beside_its_question(tmp_path: Path, from_file: bool) -> None:
+    given: Any = [{"answer": "端末を隔離します。"}, {"error": "upstream timed out"}]
+    if from_file:
+        rows = [{"question_id": question.id, **row} for question, row in zip(QUESTIONS, given, strict=True)]
+        pd.DataFrame(rows).to_csv(given := tmp_path / "answers.csv", index=False)
+    how: dict[str, Any] = {"judge_model": "offline", "logs_dir": tmp_path / "logs", "progress": False}
+    path = run_evaluation_suite(QUESTIONS, answers=given, **how).log_path
+    assert path is not None
+    assert "upstream timed out" in load_run(path).results[1].evaluation.error
+    assert "upstream timed out" in rejudge(load_run(path), **how).results[1].evaluation.error

@@ -15,8 +15,7 @@ from ...base.redact import redact, surprise_text
 from ...errors import BudgetReached, RunStopped, SocJudgeError
 from ...models.gate import Budget
 from ...records import EvaluationResult, EvaluationRun
-from ...runs.forecast import RunPlan
-from ...runs.running import shared_budget
+from ...runs.forecast import RunPlan, shared_budget
 
 TELL_S = 0.2  # seconds; a run may give hundreds of results a second, and a page need not show each
 # "building" is about the search index. "stopping" means that calls already sent are completed. A stopped run can be
@@ -108,8 +107,7 @@ class Session:
 
         def work() -> State:
             self.run = None
-            interrupted = [plan.plan for plan in plans if not plan.options.fresh]
-            budget = shared_budget(max_cost_usd, paid, plans[0].logs_dir, interrupted)
+            budget = shared_budget(max_cost_usd, paid, plans)
             runs = [self._carry_out(plan, budget) for plan in plans]
             on_end(runs)
             self.run = runs[-1]
