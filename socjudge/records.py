@@ -251,11 +251,8 @@ class Evaluation(_InCell):
     error: str = ""  # why `status` is not "ok", or what was doubtful about the reply
     # the reply as received; empty if the whole reply could be used unchanged
     raw_text: str = field(default="", repr=False)
-    # {criterion: why its score is missing}. The causes are "no_measure" (the embedded judge cannot measure the
-    # criterion), "no_keypoints" (the embedded judge measures the criterion by keypoints, and the question has none),
-    # "no_passages" (the embedded judge measures the criterion by the passages, and the answer has none),
-    # "refused" (the judge refused to score the criterion), "no_context" (the answer came without the sources that the
-    # criterion needs) and "absent" (the log has no score, although the run's rubric has the criterion).
+    # {criterion: why its score is missing}; base/verdict.py says each cause in words. The cause "absent" is that the log
+    # has no score, although the run's rubric has the criterion.
     missing: Mapping[str, str] = field(default_factory=dict)
     request_id: str = ""  # the id that the service gave the judge's last call
 

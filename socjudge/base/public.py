@@ -1,6 +1,6 @@
-"""Import each public name of a package when it is first used.
+"""Import each public name of a package when it is first used. The names are listed in its stub, `__init__.pyi`.
 
-The names are listed in the package's stub, `__init__.pyi`. Editors look there too.
+The error about a package that is not installed names the extra of pyproject.toml that installs it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ..errors import ConfigError
+
+# The extras by what they install.
+_EXTRAS = {
+    "anywidget": "lab",
+    "ipywidgets": "lab",
+    "IPython": "lab",
+    "voila": "lab",
+    "openpyxl": "convert",
+    "bs4": "convert",
+    "markdownify": "convert",
+    "pypdfium2": "convert",
+    "langchain": "langchain",
+}
 _NAME = re.compile(r"^from (\.\S*) import (\w+) as", re.MULTILINE)
 
 
@@ -32,8 +46,6 @@ def public_names(package: str) -> tuple[list[str], Callable[[str], Any], Callabl
         try:
             value = import_module(home, package)
         except ModuleNotFoundError as error:
-            from .extras import missing_extra
-
             raise missing_extra(error, wanted=f"{package}.{name}") from error
         value = value if names[name] == "." else getattr(value, name)
         setattr(module, name, value)
@@ -54,3 +66,16 @@ def _absent(name: str, package: str, names: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, names, n=1)
     hint = instead_of(name) or (say("Did you mean '{name}'?", name=near[0]) if near else "")
     return f"{told}. {hint}" if hint else told
+
+
+def missing_extra(error: ImportError, *, wanted: str) -> ImportError | ConfigError:
+    """The error to raise: a ConfigError with the pip command if an extra has the package, otherwise `error`."""
+    package = (error.name or "").partition(".")[0]
+    if package not in _EXTRAS:
+        return error
+    return ConfigError(
+        "{wanted} needs {package}, which is not installed; run: pip install 'socjudge[{extra}]'",
+        wanted=wanted,
+        package=package,
+        extra=_EXTRAS[package],
+    )

@@ -10,9 +10,9 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from .extras import missing_extra
 from .files import decoded, load_bytes
 from .messages import say
+from .public import missing_extra
 
 TABLES = (".csv", ".tsv", ".xlsx")
 MOST_CELLS = 10_000_000  # of a sheet, empty ones included
@@ -106,6 +106,7 @@ def unpack_office(raw: bytes) -> dict[str, bytes]:
     n_total = n_xml = 0
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         for member in archive.infolist():
+            # Other ways have no bound for what one piece unpacks to.
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError(
                     say("the part {part} is packed in a way that Office does not use", part=member.filename)

@@ -18,10 +18,10 @@ import typer
 
 from .. import constants, settings
 from .._version import __version__
-from ..base.extras import missing_extra
 from ..base.files import append_line, refuse_links, replacing
 from ..base.messages import explained, say
 from ..base.project_file import ASSISTANTS
+from ..base.public import missing_extra
 from ..errors import ConfigError, NoAnswer
 from .options import option
 from .shared import echo, tell

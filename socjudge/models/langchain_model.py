@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..base.conditions import UNTOLD
-from ..base.extras import missing_extra
 from ..base.messages import say
+from ..base.public import missing_extra
 from ..base.redact import hash_query, redact, show_url
 from ..base.service_errors import read_error
 from ..errors import ConfigError

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ..base.extras import missing_extra
 from ..base.messages import say
+from ..base.public import missing_extra
 from ..errors import ConfigError
 from .document import Document
 from .excel import read_excel
