@@ -266,6 +266,8 @@ class EvaluationResult(_InCell):
     evaluation: Evaluation
     answer_repeat: int = 0  # the position of this answer among the repeated answers to the question, from 0
     judge_repeat: int = 0  # the position of this evaluation among the repeated evaluations of the answer, from 0
+    # The keys of its log that this version does not know, so that a loaded log can be saved whole.
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -430,6 +432,7 @@ class EvaluationRun:
     summary: RunSummary
     run: RunInfo
     log_path: Path | None = field(default=None, compare=False)  # None before the run is saved
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)  # as for a result
 
     def __post_init__(self) -> None:
         # Here, because a part of a run comes from many places: a journal, a filter, a log that was cut.

@@ -62,6 +62,16 @@ def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
         "assistant": _named(answer, OfAssistant),
     }
     found: dict[str, Any] = msgspec.to_builtins(told, enc_hook=_told)
+    return with_unknown(found, result.extra)
+
+
+def with_unknown(found: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the keys that another version wrote, and this one does not know, where they were."""
+    for key, value in extra.items():
+        if key in found:
+            found[key] |= value
+        else:
+            found[key] = value
     return found
 
 
@@ -116,7 +126,18 @@ def run_from_dict(data: Any, *, where: str) -> EvaluationRun:
     if not all(-(2**63) <= value < 2**63 for value in told if type(value) is int):
         raise ConfigError("{path}: run or summary holds a number beyond 64 bits; correct it in the file", path=where)
     summary = _counted(log, info, passed)
-    return EvaluationRun(tuple(map(result_of, log.results)), summary, info)
+    extra = _unknown_keys(data, Log, run=RunInfo)
+    return EvaluationRun(tuple(map(result_of, log.results, data["results"])), summary, info, extra=extra)
+
+
+def _unknown_keys(data: Mapping[str, Any], kind: Any, **inside: Any) -> dict[str, Any]:
+    """Return what a JSON object has besides the keys of its class. `inside`: the classes of objects in it, by key."""
+    known = getattr(kind, "__struct_fields__", None) or kind.__dataclass_fields__
+    found = {key: value for key, value in data.items() if key not in known}
+    for key, inner in inside.items():
+        if unknown := _unknown_keys(data.get(key) or {}, inner):
+            found[key] = unknown
+    return found
 
 
 def _bare_info(name: str) -> RunInfo:
@@ -169,7 +190,8 @@ def _contradicts(log: Log, info: RunInfo, passed: Sequence[bool]) -> bool:
     return False
 
 
-def result_of(row: Row) -> EvaluationResult:
+def result_of(row: Row, data: Mapping[str, Any] | None = None) -> EvaluationResult:
+    """Make a record of a row, with what this version does not know of its JSON, `data`."""
     own, marks = msgspec.structs.asdict(row.assistant), msgspec.structs.asdict(row.evaluation)
     return EvaluationResult(
         EvalQuestion(row.question_id, row.category, row.question, row.expected_keypoints),
@@ -177,6 +199,7 @@ def result_of(row: Row) -> EvaluationResult:
         Evaluation(**marks),
         row.answer_repeat,
         row.judge_repeat,
+        _unknown_keys(data or {}, Row, evaluation=LoggedEvaluation, assistant=OfAssistant),
     )
 
 

@@ -66,6 +66,7 @@ class Row(msgspec.Struct, kw_only=True):
     evaluation: LoggedEvaluation
     answer_repeat: Whole = 0
     judge_repeat: Whole = 0
+    answer_sha256: str = ""  # written for others; it is always computed
     assistant: OfAssistant = OfAssistant()
 
 

@@ -22,7 +22,7 @@ from ..base.files import as_path, load_bytes, write_new
 from ..base.messages import explained, os_reason, say
 from ..errors import ConfigError
 from ..records import SCHEMA_VERSION, EvaluationRun
-from .log_json import record_to_dict, refuse_doubles, result_to_dict, run_from_dict, writable
+from .log_json import record_to_dict, refuse_doubles, result_to_dict, run_from_dict, with_unknown, writable
 from .unfinished import SUFFIX, load_unfinished
 
 MAX_UNPACKED = 512 * 2**20  # bytes of an unpacked .gz log; a larger one may be a zip bomb
@@ -42,7 +42,8 @@ def save_evaluation_results(run: EvaluationRun, logs_dir: Path | str | None = No
         ((each.question.id, each.answer_repeat, each.judge_repeat) for each in run.results), where=say("the run")
     )
     rows = [result_to_dict(result) for result in run.results]
-    content = [to_json({"results": rows, "summary": asdict(run.summary), "run": record_to_dict(run.run)})]
+    log = {"results": rows, "summary": asdict(run.summary), "run": record_to_dict(run.run)}
+    content = [to_json(with_unknown(log, run.extra))]
     try:
         return write_new(as_path(logs_dir), log_names(run.run.started_at, ".json"), content)
     except OSError as problem:

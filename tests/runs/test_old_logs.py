@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import orjson
 import pandas as pd
 import pytest
 from conftest import DATA
@@ -20,6 +21,7 @@ from support.service import Service, judgement
 from socjudge import (
     ConfigError,
     EvalQuestion,
+    EvaluationRun,
     RunOptions,
     load_prompt,
     load_results,
@@ -36,6 +38,7 @@ from socjudge.base.messages import speaking
 from socjudge.base.verdict import run_verdict
 from socjudge.certify.certificate import load_certificate
 from socjudge.history import load_labels
+from socjudge.judge import save_evaluation_results
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
 EARLIER = zipfile.Path(DATA / "earlier_versions.zip")
@@ -165,6 +168,50 @@ def laid_out(version: str, folder: Path, service: Service | None = None) -> Path
     path = folder / "judge_eval_20261126_143353.partial.jsonl"
     path.write_text(text, "utf-8")
     return path
+
+
+# -- saved again
+
+
+def saved(run: EvaluationRun, folder: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(save_evaluation_results(run, folder / "again").read_bytes())
+    return value
+
+
+@each_log
+def test_saving_a_loaded_log_keeps_every_key(old: Old, tmp_path: Path) -> None:
+    def check(there: Any, here: Any, place: str = "") -> None:
+        if isinstance(there, dict):
+            for key, value in there.items():
+                check(value, here[key], f"{place}.{key}")
+        elif isinstance(there, list) and there and isinstance(there[0], dict):
+            for i, (one, other) in enumerate(zip(there, here, strict=True)):
+                check(one, other, f"{place}[{i}]")
+        elif not place.startswith(".summary."):  # rows of unread replies are counted anew
+            assert orjson.dumps(here) == orjson.dumps(there), place
+
+    check(json.loads(content(old)), saved(load_run(unpacked(old, tmp_path)), tmp_path))
+
+
+UNKNOWN = '{\n  "深い": [\n    1,\n    -0.0,\n    1e+300,\n    null,\n    {}\n  ],\n  "改行\\n": "\u2028é"\n}'
+
+
+@pytest.mark.parametrize("place", ["", "run", "results.0", "results.0.assistant", "results.0.evaluation"])
+def test_a_key_that_this_version_does_not_know_is_saved_byte_for_byte(place: str, tmp_path: Path) -> None:
+    log = json.loads(content(LOGS[-1]))
+    at: Any = log
+    for key in filter(None, place.split(".")):
+        at = at[int(key) if key.isdigit() else key]
+    at["extra"] = json.loads(UNKNOWN)
+    path = tmp_path / "judge_eval_20261126_000001.json"
+    path.write_bytes(orjson.dumps(log, option=orjson.OPT_INDENT_2))
+    depth = "  " * (1 + len([*filter(None, place.split("."))]))
+    written = f'"extra": {UNKNOWN}'.replace("\n  ", f"\n{depth}  ").replace("\n}", f"\n{depth}}}")
+    assert written in path.read_text("utf-8")
+    run = load_run(path)
+    again = save_evaluation_results(run, tmp_path / "again")
+    assert written in again.read_text("utf-8")
+    assert load_run(again) == run and load_runs(again.parent)["log"].tolist() == [again.name]
 
 
 @pytest.mark.parametrize("version", ["v0_2", "v0_3"])
