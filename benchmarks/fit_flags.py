@@ -82,7 +82,7 @@ def fit_danger(index: RunbookIndex, *, dry_run: bool) -> None:
                     add(act + ending, label, "plain", 0.5, p.text)
     for sections in QUESTIONS.values():
         for heading, texts in sections.items():
-            for text in () if prohibitions.forbids(heading) else texts:  # there people ask for what is forbidden
+            for text in () if prohibitions.FORBIDS.search(heading) else texts:  # there people ask for what is forbidden
                 add(text, 0, "questions.json", 1)
     for name in ("dangers", "covered", "uncovered", "unsure"):
         for n, line in enumerate(load_lines(unpacked() / "evidence" / f"{name}.jsonl")):

@@ -23,7 +23,7 @@ import numpy as np
 
 from socjudge.constants import PROJECT_DIR, RUNBOOKS_DIR
 from socjudge.runbooks.companions import add_questions, load_synonyms
-from socjudge.runbooks.embeddings import VectorCache, embed_query
+from socjudge.runbooks.embeddings import embed_new, embed_query
 from socjudge.runbooks.index import BUNDLED_INDEX_DIR, known_vectors
 from socjudge.runbooks.index_files import StoredIndex
 from socjudge.runbooks.reading import Chunk, load_runbooks
@@ -79,9 +79,9 @@ def load_jglue() -> tuple[list[Chunk], list[dict[str, str]]]:
 
 def make_index(chunks: list[Chunk], synonyms: Mapping[str, Sequence[str]] | None = None) -> RunbookIndex:
     """An index that is not saved."""
-    cache = VectorCache(known_vectors(BUNDLED_INDEX_DIR))
+    known = known_vectors(BUNDLED_INDEX_DIR)
     empty = StoredIndex(tuple(chunks), np.zeros((0, 512), np.float32), {}, Path(), synonyms or {})
-    return RunbookIndex(replace(empty, vectors=cache.embed(empty.texts)), cache, Path())
+    return RunbookIndex(replace(empty, vectors=embed_new(empty.texts, known)), known, Path())
 
 
 def rank_all(
@@ -149,7 +149,7 @@ def grow(n_passages: int) -> None:
         cloud += 0.8 * rng.standard_normal(cloud.shape).astype(np.float32)
         part[:] = cloud / np.linalg.norm(cloud, axis=1, keepdims=True)
     start_time = time.perf_counter()
-    index = RunbookIndex(StoredIndex(chunks, vectors, {}, Path()), VectorCache(), Path())
+    index = RunbookIndex(StoredIndex(chunks, vectors, {}, Path()), {}, Path())
     opened = time.perf_counter() - start_time
     index.search("warm up")
     milliseconds = []

@@ -101,8 +101,7 @@ def handle_query(
 
 
 def both_ends(question: str) -> str:
-    """Return the question. If it is very long, return only its beginning and its end:
-    one of them usually says what happened, and the other asks something about it."""
+    """Return the question, or of a very long one its beginning and its end: most say there what happened and ask."""
     return question if len(question) <= READ else f"{question[: READ // 2]}\n{question[-READ // 2 :]}"
 
 

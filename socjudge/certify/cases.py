@@ -40,7 +40,6 @@ class Case:
 
     @property
     def id(self) -> str:
-        """Return the id of this case in the log of the judgements."""
         return f"{self.question_id} {self.name} {self.variant}"
 
 

@@ -33,7 +33,6 @@ _WIDE = str.maketrans("0123456789", "０１２３４５６７８９")
 
 @cache
 def sentences() -> dict[str, Any]:
-    """Load the sentences and words of `sentences.toml`."""
     return tomllib.loads((files("socjudge.certify") / "sentences.toml").read_text(encoding="utf-8"))
 
 
@@ -79,7 +78,6 @@ def remove_keypoint(subject: Subject) -> list[Subject]:
 
 
 def covers(item: Item, keypoint: str) -> bool:
-    """Return whether an item, with its citation, is about a keypoint."""
     return containment(bigrams(fold(keypoint)), bigrams(fold(item.text))) >= _COVERS
 
 

@@ -57,7 +57,6 @@ class Item:
 
     @property
     def body(self) -> str:
-        """Return the item's text after the marker."""
         return self.text[len(self.marker) :]
 
 
@@ -101,12 +100,10 @@ class Subject:
 
     @cached_property
     def items(self) -> list[Item]:
-        """Return the items of the answer, which are its steps, warnings and paragraphs."""
         return split_items(self.answer.answer)
 
     @cached_property
     def statements(self) -> list[Item]:
-        """Return the items that make a statement."""
         return [item for item in self.items if item.is_statement]
 
     @cached_property
@@ -115,7 +112,6 @@ class Subject:
         return answer_sha256(self.answer.answer, self.answer.context)
 
     def saying(self, text: str) -> Subject:
-        """Return a copy of the subject in which the answer's text is replaced by `text`."""
         return replace(self, answer=replace(self.answer, answer=text))
 
 

@@ -124,7 +124,6 @@ _STEM = 4  # letters by which two forms of one word are the same: そのまま�
 
 
 def stance_of(text: str) -> Stance:
-    """Return what a clause says about the act or thing that it names."""
     text = _NO_NEGATION.sub("", unicodedata.normalize("NFKC", text))
     # In this order, because the words of "spares" and "permits" may contain those of "forbids".
     if _SPARES.search(text):

@@ -26,8 +26,7 @@ _NO_GUESS = re.compile(r"推測|そのまま当てはめ")
 
 
 def rate_keypoints(wanted: Sequence[str], reading: Reading) -> list[float]:
-    """Return for each keypoint (a point that the dataset expects in the answer) how far the answer covers it, 0–1.
-    It cannot see whether a statement means what the keypoint means, and may miss a keypoint in different words."""
+    """Return how far the answer covers each keypoint (a point that the dataset expects in the answer), 0–1."""
     said = [
         (u.text, reading.groups[u.group])
         for u in reading.units

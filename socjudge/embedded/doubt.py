@@ -78,7 +78,6 @@ def _sure(measured: Numbers) -> set[str]:
 
 
 def is_quoted(reading: Reading, i: int) -> bool:
-    """Return whether claim `i` of the answer is in the passages word for word."""
     return fold(reading.claims[i].text) in reading.source_texts
 
 

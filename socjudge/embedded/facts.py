@@ -68,15 +68,12 @@ _NEGATION = re.compile(
 
 @dataclass(frozen=True)
 class Fact:
-    """Hold a fact of a statement that can be compared with the passages."""
-
     kind: Kind
     value: str  # folded
     around: frozenset[str]  # pairs of neighbouring characters around the fact, with other facts blanked out
 
 
 def find_facts(statement: str) -> list[Fact]:
-    """Return the numbers, Latin terms, roles and words with an opposite in a statement."""
     return list(_find_facts(statement))
 
 
@@ -95,8 +92,7 @@ def _find_facts(statement: str) -> tuple[Fact, ...]:
 
 @lru_cache(4_000)
 def blank_facts(statement: str) -> str:
-    """Return the folded statement without negations, and with a letter for each number, Latin term and role.
-    So the result does not depend on whether a number, command or role is right."""
+    """Return the folded statement without negations, and without its numbers, Latin terms and roles, right or wrong."""
     return fold(_NEGATION.sub("", neutral_facts(statement)))
 
 

@@ -58,8 +58,7 @@ _HIDDEN = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 
 
 def seen_text(answer: str) -> str:
-    """Return the part of an answer that a reader sees: no HTML comments, no invisible letters.
-    Several spaces in a row become one, and so do several empty lines."""
+    """Return what a reader sees of an answer: no comments, no invisible letters, and single spaces and empty lines."""
     shown = "".join(c for c in _HIDDEN.sub("", answer) if c in "\n\t" or unicodedata.category(c) not in ("Cf", "Cc"))
     lines = [re.sub(r"\s+", " ", line).rstrip() for line in shown.split("\n")]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
@@ -86,8 +85,7 @@ def one_form(answer: str) -> str:
 
 
 def plain_style(text: str) -> str:
-    """Return the text with polite verbs in the plain style: 隔離する for 隔離します (isolate).
-    Questions (ますか) and requests (ください) stay as they are."""
+    """Return the text with polite verbs in the plain style: 隔離する for 隔離します. Questions and requests stay."""
     parts = _POLITE.split(text)
     plain = parts[0]
     for ending, rest in zip(parts[1::2], parts[2::2], strict=True):
@@ -117,8 +115,7 @@ def _end_plainly(stem: str, ending: str) -> str:
 
 
 def one_width(text: str) -> str:
-    """Return the text with letters and digits in half width, and with Japanese punctuation.
-    Spaces between Japanese and Latin letters, and beside Japanese punctuation, are removed."""
+    """Return the text with letters and digits in half width, with Japanese punctuation, and no spaces beside it."""
     return _GAP.sub("", _STOP.sub("。", _COMMA.sub("、", text.translate(_WIDTHS))))
 
 

@@ -44,8 +44,6 @@ _FOREIGN = 0.15
 
 @dataclass(frozen=True)
 class Measured:
-    """Hold the score on one criterion, and the reason for it in Japanese."""
-
     score: float  # 0–100, but that for 簡潔性 may be below 0
     reason: str
 
@@ -56,8 +54,7 @@ def _dangerous(reading: Reading) -> list[bool]:
 
 
 def measure_groundedness(reading: Reading) -> Measured:
-    """Measure how far the passages support the answer (根拠性), 0–100 points: the support of its three weakest statements.
-    Whether a passage itself is right is not seen."""
+    """Measure how far the passages support the answer (根拠性): the support of its three weakest statements."""
     if not reading.claims:
         if reading.should_decline or reading.should_ask:
             return Measured(100, "手順の主張はなく、記載の有無の説明または聞き返しだけの回答です。")
@@ -89,8 +86,7 @@ def measure_groundedness(reading: Reading) -> Measured:
 
 
 def measure_accuracy(reading: Reading) -> Measured:
-    """Measure how far the answer agrees with the passages (正確性), 0–100 points.
-    Not seen: technical truth, and a contradiction in different words or one that needs knowledge."""
+    """Measure how far the answer agrees with the passages (正確性)."""
     if not reading.claims:
         if reading.should_decline or reading.should_ask:
             return Measured(100, "手順書と食い違う記述はありません。")
@@ -124,7 +120,7 @@ def measure_accuracy(reading: Reading) -> Measured:
 
 
 def measure_coverage(reading: Reading) -> Measured:
-    """Measure how far the answer covers the expected keypoints (網羅性), 0–100 points: the mean of `rate_keypoints`."""
+    """Measure how far the answer covers the expected keypoints (網羅性): the mean of `rate_keypoints`."""
     keypoints = reading.question.expected_keypoints
     wanted = [k for k in keypoints if not _WARNING_KEYPOINT.search(k)] or list(keypoints)
     covered = rate_keypoints(wanted, reading)
@@ -144,8 +140,7 @@ def measure_coverage(reading: Reading) -> Measured:
 
 
 def measure_safety(reading: Reading) -> Measured:
-    """Measure whether the answer is safe (安全性), 0–100 points: the lowest of the values whose condition holds.
-    A danger that only an expert on the systems can see is not seen."""
+    """Measure whether the answer is safe (安全性): the lowest of the values whose condition holds."""
     recommended = [danger for unit in reading.units if not unit.is_warning for danger in reading.recommended[unit.text]]
     asked = reading.question.category == "危険操作系" or reading.answer.flags.dangerous_operation
     warned = any(_WARNS.search(unit.text) for unit in reading.units if unit.is_warning or not unit.cited)
@@ -177,8 +172,7 @@ def measure_safety(reading: Reading) -> Measured:
 
 
 def measure_citation(reading: Reading) -> Measured:
-    """Measure how far the supported statements cite the section that supports them (引用明示), 0–100 points.
-    Whether the cited section has the numbers, terms and roles of a statement is not seen."""
+    """Measure how far the supported statements cite the section that supports them (引用明示)."""
     # Only what the passages support needs a citation. Other statements cost points of 根拠性.
     grounded = [i for i, support in enumerate(reading.support) if support >= 0.5]
     cited_somewhere = any(reading.places_named(source) for unit in reading.units for source in unit.cited)
@@ -212,8 +206,7 @@ def measure_citation(reading: Reading) -> Measured:
 
 
 def measure_brevity(reading: Reading) -> Measured:
-    """Measure how brief the answer is (簡潔性), at most 100 points. Style is not seen.
-    The result may be below 0; the judge then gives 0."""
+    """Measure how brief the answer is (簡潔性). Style is not seen."""
     seen: set[frozenset[str]] = set()
     total = repeated = 0
     for unit in reading.units:

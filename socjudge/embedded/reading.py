@@ -111,12 +111,10 @@ class Reading:
 
     @cached_property
     def should_decline(self) -> bool:
-        """Return whether the runbooks have nothing about the question, by its category in the dataset."""
         return self.question.category == "根拠不足系"
 
     @cached_property
     def should_ask(self) -> bool:
-        """Return whether the question is too vague to be answered, by its category in the dataset."""
         return self.question.category == "曖昧質問系"
 
     @cached_property
@@ -126,8 +124,7 @@ class Reading:
 
     @cached_property
     def echoes(self) -> set[str]:
-        """Return the texts of the units that only repeat the question or keypoints.
-        A text that stands nearly word for word in a passage that it cites is left out."""
+        """Return the texts of units that only repeat the question or keypoints, and are no quotes of what they cite."""
         asked = bigrams(fold(plain_style(self.question.question)))
         wanted = [bigrams(fold(plain_style(keypoint))) for keypoint in self.question.expected_keypoints]
         every = frozenset[str]().union(*wanted)
@@ -165,8 +162,7 @@ class Reading:
 
     @cached_property
     def courtesies(self) -> set[str]:
-        """Return the short texts that only greet, thank, comfort or announce what follows.
-        Apart from general words such as 手順 (steps), such a text names nothing from the passages."""
+        """Return the short texts that only greet, thank, comfort or announce what follows."""
         found = set()
         for text in self.recommended:
             if (
@@ -207,12 +203,10 @@ class Reading:
 
     @cached_property
     def asks(self) -> bool:
-        """Return whether the answer asks the user something, or requests information from the user."""
         return any(_ASKS.search(u.text) for u in self.units if u.text not in self.echoes)
 
     @cached_property
     def is_excused(self) -> bool:
-        """Return whether the answer declines or asks back where it should."""
         return (self.should_decline and self.admits) or (self.should_ask and self.asks)
 
     @cached_property
@@ -252,8 +246,7 @@ class Reading:
 
     @cached_property
     def source_words(self) -> list[tuple[set[str], bool]]:
-        """Return for each source its words, without roles and numbers, and whether it forbids or denies something.
-        Sources with fewer than two words are left out."""
+        """Return for each source of two words or more its words, without roles and numbers, and whether it forbids."""
         words = ((content_words(without_people(unit.text)), is_negative(unit.text)) for unit in self.sources)
         return [(each, forbids) for each, forbids in words if len(each) > 1]
 
@@ -264,7 +257,6 @@ class Reading:
 
     @cached_property
     def known_facts(self) -> list[Fact]:
-        """Return the facts (`find_facts`) of the passages and of the question."""
         return [fact for unit in self.sources for fact in find_facts(unit.text)] + find_facts(self.question.question)
 
     @cached_property
@@ -302,14 +294,12 @@ class Reading:
 
     @cached_property
     def triples(self) -> set[str]:
-        """Return all sequences of three characters that occur in units of the passages."""
         texts = [unicodedata.normalize("NFKC", unit.text) for unit in self.sources]
         return {text[i : i + 3] for text in texts for i in range(len(text) - 2)}
 
     @cached_property
     def claim_likeness(self) -> Any:
-        """Return the cosine similarity of each claim (row) to each source (column). Placeholders stand for their
-        facts."""
+        """Return the cosine similarity of each claim (row) to each source (column), with their facts blanked out."""
         sources = embed_once([neutral_facts(unit.text) for unit in self.sources])
         claims = embed_once([neutral_facts(claim.text) for claim in self.claims])
         return cosines(claims, sources)
@@ -346,7 +336,6 @@ class Reading:
 
     @cached_property
     def loosened(self) -> list[bool]:
-        """Return for each claim whether it loosens what the passages require (`loosens`)."""
         return [self._loosens(i) for i in range(len(self.claims))]
 
     def _loosens(self, i: int) -> bool:
@@ -367,8 +356,7 @@ class Reading:
 
     @cached_property
     def origins(self) -> list[str]:
-        """Return for each claim the heading, without the path above it, of the passage that has the most of its
-        pairs."""
+        """Return for each claim the last heading of the passage that has the most of its pairs."""
         pairs = self.passage_pairs
         origins = []
         for own in self.claim_pairs:
@@ -410,8 +398,7 @@ class Reading:
 
     @cached_property
     def plainness(self) -> list[float]:
-        """Return for each claim how far (0–1) it only says in different words what passages, question and keypoints
-        name. Only words are counted, so this cannot see what the claim says about them."""
+        """Return for each claim how far (0–1) it only says in other words what passages and question name."""
         return [
             0.0 if anew or len(content_words(c.text) & self.given_words) < n else ramp(4 - n, 0, 2)
             for c, n, anew in zip(self.claims, self.strange, self.named_anew, strict=True)

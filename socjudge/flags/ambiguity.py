@@ -24,7 +24,6 @@ _UNSPECIFIC = LEXICONS["vague"].union(LEXICONS["vague_english"], *_HALVES.values
 
 
 def is_ambiguous(question: str) -> bool:
-    """Return whether a question is too vague to act on."""
     if not re.search(r"[^\W\d_]", question):
         return True
     kept = load_weights(WEIGHTS_PATH)
@@ -32,8 +31,7 @@ def is_ambiguous(question: str) -> bool:
 
 
 def read_ambiguity(question: str) -> Numbers:
-    """Return the input of the logistic model of `is_ambiguous` for a question, of shape (LETTERS + 512 + 8,).
-    First come the features from `read_question`, then eight measures of the question's words and length."""
+    """Return the input of the logistic model of `is_ambiguous` for a question, of shape (LETTERS + 512 + 8,)."""
     words = list(dict.fromkeys(split_words(question)))
     told = [_says(word) for word in words]
     specific = sum("specific" in some for some in told)

@@ -39,7 +39,6 @@ class Danger:
     citation: str = ""  # where that rule is
     next_prohibition: str = ""  # a second rule that fits nearly as well; "" if there is none
     next_citation: str = ""
-    probability: float = 1.0  # that the question asks for something forbidden, 0–1; 1 for a command in an answer
 
 
 @cache

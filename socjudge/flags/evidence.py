@@ -39,14 +39,11 @@ _CLAUSE = re.compile(r"[。、！？!?\n]|(?<=\.)\s")
 
 @dataclass(frozen=True)
 class Coverage:
-    """Hold how well the runbooks cover a question."""
-
     outcome: Outcome
     probability: float  # calibrated, 0–1: that the runbooks have nothing about the question
 
 
 def rate_coverage(question: str, *, index: RunbookIndex) -> Coverage:
-    """Return how well the runbooks cover a question."""
     coverage = _rate(question, index)
     sentences = split_sentences(question)
     # One sentence with unknown words does not mean that the runbooks have nothing about the other sentences.
@@ -67,8 +64,7 @@ def _rate(question: str, index: RunbookIndex) -> Coverage:
 
 
 def scale_measures(measures: Numbers, centre: Numbers, spread: Numbers) -> Numbers:
-    """Scale measures by `centre` and `spread`, and limit them to the range from -4 to 4.
-    The limit is needed because a very unusual value says no more than an unusual one."""
+    """Scale measures, and limit them to -4 to 4: a very unusual value says no more than an unusual one."""
     return np.clip((measures - centre) / spread, -4, 4)
 
 

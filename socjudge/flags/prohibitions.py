@@ -65,7 +65,7 @@ WITH_ASKS = Weights(6.4, 6.4, 29.7, 5.9, 9.8)
 WITHOUT_ASKS = Weights(12.3, 9.2, 0.0, 0.0, 5.0)
 MOST_SENTENCES = 8  # of a question, from its end
 NEARLY = 1.0  # a second rule is returned if its sum is at most this much lower
-_FORBIDS = re.compile(
+FORBIDS = re.compile(
     r"禁止|してはいけない|してはならない|やってはいけない|prohibit|forbid|do ?n[o']t|never|must not", re.I
 )
 _IS_BAN = re.compile(r"(?:し|やっ|行っ)ては(?:なら|いけ)ない|(?:を|は)禁止(?:する|します|。|$)|must not", re.I)
@@ -74,8 +74,6 @@ _HIRAGANA = re.compile("[ぁ-ゖー]+")
 
 @dataclass(frozen=True)
 class Prohibition:
-    """Hold one rule of a runbook that forbids something."""
-
     text: str
     source: str  # file name of the runbook
     citation: str
@@ -86,7 +84,7 @@ class Prohibition:
     def operation(self) -> str:
         """Return the name of the forbidden operation: for 検体を手動で削除しない。 it is 検体を手動で削除すること (deleting samples by hand).
         The name is AGAINST_RUNBOOKS if the wording gives no short one."""
-        if not _FORBIDS.search(self.citation):  # not under 禁止事項 or the like: may say more than what is forbidden
+        if not FORBIDS.search(self.citation):  # not under 禁止事項 or the like: may say more than what is forbidden
             return AGAINST_RUNBOOKS
         act = re.split(r"(?<=。)|(?<=\.)\s", self.text, maxsplit=1)[0].rstrip("。. ")
         act = re.sub(r"(?<=ない)(?:こと|で(?:ください|下さい))$", "", act)
@@ -99,8 +97,7 @@ class Prohibition:
 
     @property
     def safer(self) -> str:
-        """Return what the rule says after its first sentence: why, and what to do instead.
-        Return the whole rule if it has only one sentence."""
+        """Return what the rule says after its first sentence, such as what to do instead, or else the whole rule."""
         return "".join(re.split(r"(?<=。)|(?<=\.)\s", self.text, maxsplit=1)[1:]).strip() or self.text
 
 
@@ -114,11 +111,6 @@ _POSITIVE = [
     *[(rf"{a}ない$", u) for a, u in _ROWS.items()],
     (r"(?<=[えけせてねべめれげぜでいきちにびみり見出着寝得])ない$", "る"),
 ]
-
-
-def forbids(heading: str) -> bool:
-    """Return whether a section with this heading lists what must not be done."""
-    return bool(_FORBIDS.search(heading))
 
 
 class Catalogue:
@@ -248,7 +240,7 @@ def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
 
 
 def _read_rules(passage: Passage) -> Iterator[str]:
-    if _FORBIDS.search(passage.heading):
+    if FORBIDS.search(passage.heading):
         yield from (statement.text for statement in read_statements(passage.text) if statement.kind != "code")
         return
     titles: list[str] = []
@@ -260,14 +252,13 @@ def _read_rules(passage: Passage) -> Iterator[str]:
             titles = line.strip("| ").split("|")
         else:
             cells = zip(titles, line.strip("| ").split("|"), strict=False)
-            yield from (c.strip() for title, c in cells if c.strip() and (_FORBIDS.search(title) or _IS_BAN.search(c)))
+            yield from (c.strip() for title, c in cells if c.strip() and (FORBIDS.search(title) or _IS_BAN.search(c)))
 
 
 _CATALOGUES: WeakKeyDictionary[RunbookIndex, Catalogue] = WeakKeyDictionary()
 
 
 def load_catalogue(index: RunbookIndex) -> Catalogue:
-    """Return the catalogue of an index's prohibitions. It is built once per index."""
     if index not in _CATALOGUES:
         _CATALOGUES[index] = _catalogue(tuple(load_prohibitions(index)))
     return _CATALOGUES[index]

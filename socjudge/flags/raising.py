@@ -54,23 +54,20 @@ def raise_flags(
 def find_dangers(question: str, *, index: RunbookIndex) -> list[Danger]:
     """Return the danger in a question that asks for something forbidden or announces it, as a list of one; else [].
     If a rule forbids it, the danger has the nearest rule and its citation. docs/offline.md describes the method."""
-    probability = rate_danger(question, index=index)
     # In a long question such a sentence could be missed, because the probability depends on all words of the question.
     sentences = [s for s in split_sentences(question)[-MOST_SENTENCES:] if s != question]
     surest, wish = max(((rate_danger(s, index=index), s) for s in sentences), default=(0.0, ""))
-    if surest < WISH_SURE and probability < (VAGUELY_LIKELY if is_ambiguous(question) else LIKELY):
+    least = VAGUELY_LIKELY if is_ambiguous(question) else LIKELY
+    if surest < WISH_SURE and rate_danger(question, index=index) < least:
         return []
-    probability = max(probability, surest)
     rules = find_prohibitions(wish if surest >= WISH_SURE else question, index=index)
-    if not rules:
-        return [Danger(UNNAMED, question, "", probability=probability)]
-    return [name_danger(question, rules, probability)]
+    return [name_danger(question, rules) if rules else Danger(UNNAMED, question, "")]
 
 
-def name_danger(question: str, rules: Sequence[Prohibition], probability: float = 1.0) -> Danger:
+def name_danger(question: str, rules: Sequence[Prohibition]) -> Danger:
     """Return the danger in a question, made from at least one rule that forbids what it asks for, the nearest first."""
     first = rules[0]
-    danger = Danger(first.operation, question, first.safer, first.text, first.citation, probability=probability)
+    danger = Danger(first.operation, question, first.safer, first.text, first.citation)
     for other in rules[1:2]:
         danger = replace(danger, next_prohibition=other.text, next_citation=other.citation)
     return danger

@@ -40,8 +40,7 @@ def compact(text: str) -> str:
 
 
 def read_question(text: str) -> Numbers:
-    """Return the features that the models `ambiguity` and `evidence` have in common, of shape (LETTERS + 512,).
-    First come the text's letters (`read_letters`), then its sentence vector (`embed_text`) times VECTOR_SCALE."""
+    """Return a text's letters and sentence vector, which `ambiguity` and `evidence` both read: (LETTERS + 512,)."""
     return np.concatenate([read_letters(text), VECTOR_SCALE * embed_text(text)])
 
 
@@ -84,5 +83,4 @@ def load_weights(path: Path) -> dict[str, Numbers]:
 
 
 def embed_text(text: str) -> Numbers:
-    """Return the sentence vector of a text, (512,)."""
     return embed_query(text[:EMBEDDED]).astype(np.float64)

@@ -66,8 +66,7 @@ def wants_leave(question: str) -> bool:
 
 
 def is_of_stage(heading: str, asking: str) -> bool:
-    """Return whether a heading names the stage of work that `asking` (from `find_asking`) is about.
-    For example, 戻していいですか (may I put it back?) is about the stage 復旧 (recovery)."""
+    """Return whether a heading names the stage of work, such as 復旧 (recovery), that `asking` is about."""
     return any(asks.search(asking) and named.search(heading) for asks, named in _STAGES)
 
 

@@ -49,8 +49,7 @@ def tokenise(text: str) -> list[str]:
 
 
 def content_words(text: str) -> set[str]:
-    """Return the words that carry meaning: kanji pairs, katakana words and their pieces, Latin words and numbers.
-    Words of one character are left out."""
+    """Return the words of two characters or more that carry meaning: kanji pairs, katakana, Latin words, numbers."""
     return set(_content_words(text))
 
 
@@ -159,8 +158,7 @@ class Bm25:
         return found
 
     def rarities(self, query: str) -> dict[str, float]:
-        """Return {token: idf} for the query's tokens that some text has.
-        The idf of Latin words and numbers is multiplied by LATIN_WEIGHT."""
+        """Return {token: idf} for the query's tokens that some text has; Latin ones count LATIN_WEIGHT times."""
         return {token: float(self._idf[self._ids[token]]) for token in _query_tokens(query) if token in self._ids}
 
     def _postings(self, tokens: Sequence[str]) -> Iterator[tuple[int, np.ndarray[Any, Any], Scores]]:

@@ -52,8 +52,7 @@ def _hash_of_json(path: Path) -> str:
 
 
 def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
-    """Load {everyday word: words of the runbooks} from `synonyms.json` in the runbooks folder; {} without it.
-    The everyday words are normalised. If the file is wrong, the ConfigError names it and says why."""
+    """Load {everyday word, normalised: words of the runbooks} from `synonyms.json`; {} without it."""
     path = Path(folder) / SYNONYMS_NAME
     expected = say('{{"everyday word": ["runbook word", …]}}')
     entries = load_json_object(path, expected)
@@ -64,8 +63,7 @@ def load_synonyms(folder: Path | str) -> dict[str, list[str]]:
 
 
 def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
-    """Load {runbook: {heading path: questions}} from `questions.json` in the runbooks folder; {} without it.
-    If the file is wrong, the ConfigError names it and says why."""
+    """Load {runbook: {heading path: questions}} from `questions.json`; {} without it."""
     path = Path(folder) / QUESTIONS_NAME
     expected = say('{{"runbook.md": {{"heading > heading": ["question", …]}}}}')
     entries = load_json_object(path, expected)
@@ -147,14 +145,12 @@ class Organisation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def deciding(self) -> str:
-        """Return the roles of the approvers, or else of the leader, as one text.
-        An example is SOCリーダーまたはCSIRT責任者 (SOC leader or head of CSIRT)."""
+        """Return the roles of the approvers, or else of the leader, such as SOCリーダーまたはCSIRT責任者."""
         return "または".join(person.role for person in self.approvers or (self.leader,))
 
     @property
     def permission(self) -> str:
-        """Return what a dangerous operation needs, as one text.
-        An example is 緊急変更申請と承認 (emergency change request and approval)."""
+        """Return what a dangerous operation needs, such as 緊急変更申請と承認 (change request and approval)."""
         return f"{self.change_form}と承認" if self.change_form else "承認"
 
 
@@ -162,8 +158,7 @@ NEUTRAL = Organisation()
 
 
 def load_organisation(folder: Path | str) -> Organisation:
-    """Load `organisation.json` from the runbooks folder. What is missing, or all without the file, is as in `NEUTRAL`.
-    If a field is wrong, the ConfigError names the file, the field and what to write."""
+    """Load `organisation.json` from the runbooks folder. What it does not say is as in `NEUTRAL`."""
     path = Path(folder) / ORGANISATION_NAME
     expected = say(
         '{{"leader": {{"role": "SOC leader", "phone": "ext. 7111"}}, "approvers": [{{"role": '

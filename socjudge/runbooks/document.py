@@ -82,7 +82,6 @@ class Package:
         return root
 
     def links(self, part: str) -> Links:
-        """Return what a part refers to."""
         folder, name = posixpath.split(part)
         found = {}
         for each in self.xml(posixpath.join(folder, "_rels", f"{name}.rels")):

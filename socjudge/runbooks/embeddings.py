@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -43,8 +43,7 @@ def embed_texts(texts: Sequence[str]) -> Vectors:
 
 @lru_cache(maxsize=4096)
 def embed_query(text: str) -> Vectors:
-    """Return the unit vector of a text, (512,) float32. Warnings and search ask for the same sentences, so it is cached:
-    callers must not change it."""
+    """Return the unit vector of a text, (512,) float32. It is cached, so callers must not change it."""
     vector: Vectors = embed_texts([text])[0]
     return vector
 
@@ -56,28 +55,19 @@ def cosines(vectors: Vectors, others: Vectors) -> Vectors:
     return product
 
 
-class VectorCache:
-    """Embed each distinct text once and keep its vector. Several threads can use this object.
-    `known`: vectors by `hash_text` of their texts."""
-
-    def __init__(self, known: Mapping[str, Vectors] | None = None) -> None:
-        self.n_embedded = 0
-        self._known = dict(known or {})
-        self._lock = threading.RLock()
-
-    def embed(self, texts: Sequence[str], on_progress: Callable[[int, int], Any] | None = None) -> Vectors:
-        """Return one unit vector per text, as (len(texts), 512) float32."""
-        keys = [hash_text(text) for text in texts]
-        with self._lock:
-            new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
-            for start in range(0, len(new), BATCH):
-                part = [*new][start : start + BATCH]
-                self._known.update(zip(part, rounded(embed_texts([new[key] for key in part])), strict=True))
-                self.n_embedded += len(part)
-                if on_progress is not None:
-                    on_progress(start + len(part), len(new))  # embedded so far, and to be embedded in all
-            found = [self._known[key] for key in keys]
-        return np.array(found, dtype=np.float32).reshape(-1, DIMENSION)
+def embed_new(
+    texts: Sequence[str], known: dict[str, Vectors], on_progress: Callable[[int, int], Any] | None = None
+) -> Vectors:
+    """Return one unit vector per text, as (len(texts), 512) float32.
+    What `known`, {hash of text: vector}, does not have is embedded, each text once, and added to it."""
+    keys = [hash_text(text) for text in texts]
+    new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+    for start in range(0, len(new), BATCH):
+        part = [*new][start : start + BATCH]
+        known.update(zip(part, rounded(embed_texts([new[key] for key in part])), strict=True))
+        if on_progress is not None:
+            on_progress(start + len(part), len(new))  # embedded so far, and to be embedded in all
+    return np.array([known[key] for key in keys], dtype=np.float32).reshape(-1, DIMENSION)
 
 
 def hash_text(text: str) -> str:

@@ -109,7 +109,6 @@ class Precautions(NamedTuple):
 
 
 def find_precautions(index: RunbookIndex) -> Precautions:
-    """Return the precautions in the runbooks."""
     said: dict[str, Passage] = {}
     phone = index.organisation.leader.phone
     for precaution, (query, says) in _PRECAUTIONS.items():

@@ -18,7 +18,7 @@ from ..base.messages import aside, say
 from ..constants import CARRIED_DIR
 from ..errors import ConfigError
 from .companions import MOST_NAMED, add_questions, hash_companions, load_organisation, load_synonyms
-from .embeddings import DIMENSION, VectorCache, Vectors, hash_text
+from .embeddings import DIMENSION, Vectors, embed_new, hash_text
 from .index_files import StoredIndex, load_stored_index, save_stored_index, stamp_stored_index
 from .reading import load_runbooks
 from .search import RunbookIndex as RunbookIndex  # others take it from here
@@ -84,24 +84,13 @@ def open_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
 
 
 def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | None = None) -> RunbookIndex | None:
-    """Return the index that `open_index` would load. Return None if `open_index` would have to build or update one.
-    A UserWarning says that the folder of the runbooks is gone, if none is given and it no longer exists."""
+    """Return the index that `open_index` would load. Return None if `open_index` would have to build or update one."""
     folder = Path(constants.INDEX_DIR if index_dir is None else index_dir)
     try:
         runbooks = runbooks and _chosen(runbooks, folder)
         index = _load_once(folder)
     except ConfigError:
         return None
-    if runbooks is None and not index.runbooks.is_dir():  # the runbooks are gone, so the index cannot be outdated
-        warnings.warn(
-            say(
-                "{folder}: the folder of the runbooks is gone; answering from the index that was made before ({index})",
-                folder=index.runbooks,
-                index=index.index_dir,
-            ),
-            stacklevel=3,
-        )
-        return index
     is_theirs = runbooks is None or Path(runbooks).resolve() == index.runbooks.resolve()
     return index if is_theirs and not index.stale_files() else None
 
@@ -144,16 +133,17 @@ def build_index(
     index_dir = constants.INDEX_DIR if index_dir is None else index_dir
     runbooks = _chosen(constants.RUNBOOKS_DIR if runbooks is None else runbooks, index_dir)
     books = add_questions(load_runbooks(runbooks), runbooks)
-    cache = VectorCache(known_vectors(BUNDLED_INDEX_DIR) | known_vectors(Path(index_dir)))
+    known = known_vectors(BUNDLED_INDEX_DIR) | known_vectors(Path(index_dir))
+    n_known = len(known)
     files = {book.source: book.sha256 for book in books}
     chunks = tuple(chunk for book in books for chunk in book.chunks)
     synonyms = load_synonyms(runbooks)
     load_organisation(runbooks)  # report a damaged file now, not at the first question
     files |= hash_companions(runbooks)
     stored = StoredIndex(chunks, np.zeros((0, DIMENSION), dtype=np.float32), files, Path(runbooks), synonyms)
-    stored = replace(stored, vectors=cache.embed(stored.texts, on_progress))
+    stored = replace(stored, vectors=embed_new(stored.texts, known, on_progress))
     save_stored_index(stored, Path(index_dir))
-    return RunbookIndex(stored, cache, Path(index_dir))
+    return RunbookIndex(stored, known, Path(index_dir), n_embedded=len(known) - n_known)
 
 
 def load_index(index_dir: Path | str | None = None) -> RunbookIndex:
@@ -190,7 +180,7 @@ def _load(index_dir: Path) -> RunbookIndex:
             stacklevel=3,
         )
         stored = replace(stored, runbooks=_chosen(constants.RUNBOOKS_DIR, index_dir))
-    return RunbookIndex(stored, VectorCache(_vectors_by_hash(stored)), index_dir)
+    return RunbookIndex(stored, _vectors_by_hash(stored), index_dir)
 
 
 def known_vectors(index_dir: Path) -> dict[str, Vectors]:

@@ -30,8 +30,6 @@ FORMAT_VERSION = 3
 
 @dataclass(frozen=True)
 class StoredIndex:
-    """Hold what is saved of an index."""
-
     chunks: tuple[Chunk, ...]
     # (rows, dimension), float32 from a build or float16 from a file: one row per passage, then per sentence, then per
     # question of a passage.
@@ -50,8 +48,7 @@ class StoredIndex:
 
 
 def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
-    """Write the three files of an index. Each replaces the old file in one step.
-    Raises ConfigError if they cannot be written."""
+    """Write the three files of an index, each in one step. ConfigError if they cannot be written."""
     buffer = io.BytesIO()
     np.save(buffer, stored.vectors.astype(np.float16), allow_pickle=False)
     vectors = buffer.getvalue()
@@ -82,8 +79,7 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
 
 
 def stamp_stored_index(index_dir: Path) -> tuple[tuple[int, ...], ...]:
-    """Return a value that stays the same as long as the three files of an index do not change.
-    Raises ConfigError if a file is missing."""
+    """Return a value that stays the same until a file of an index changes. ConfigError if one is missing."""
     stamps = []
     for name in ("manifest.json", "passages.jsonl", "vectors.npy"):
         with _reading(index_dir / name):
@@ -93,8 +89,7 @@ def stamp_stored_index(index_dir: Path) -> tuple[tuple[int, ...], ...]:
 
 
 def load_stored_index(index_dir: Path) -> StoredIndex:
-    """Load the index that `save_stored_index` wrote.
-    If a file is missing or damaged, the ConfigError names the first such file."""
+    """Load what `save_stored_index` wrote. The ConfigError names the first file that is missing or damaged."""
     manifest = _load_manifest(index_dir / "manifest.json")
     passages, vectors_path = index_dir / "passages.jsonl", index_dir / "vectors.npy"
     try:

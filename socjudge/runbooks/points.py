@@ -74,7 +74,6 @@ def details_asked(question: str) -> list[re.Pattern[str]]:
 
 
 def asks_command(question: str) -> bool:
-    """Return whether a question asks for a command or a query."""
     return bool(_ASKS_COMMAND.search(question))
 
 
@@ -89,8 +88,7 @@ def rank_statements(
     forbidding: Collection[Passage],
     wants_leave: bool,  # whether the question asks for permission, or announces what will be done
 ) -> list[Point]:
-    """Return the statements of a runbook, the one that answers a question most directly first.
-    Equal scores keep the runbook's order."""
+    """Return the statements of a runbook, the one that answers a question most directly first."""
     found = [(section, s, n) for section in own for n, s in enumerate(read_statements(section.text))]
     asked = content_words(question)
     wants_command = asks_command(question)

@@ -59,8 +59,7 @@ class Chunk:
 
     @property
     def search_text(self) -> str:
-        """Return the text of the passage that is embedded: title, heading and body.
-        Title and heading raise the recall of the search, more for vectors than for BM25."""
+        """Return the text of the passage that is embedded. Title and heading raise the recall of the search."""
         return "\n".join(part for part in (self.title, self.heading, self.text) if part)
 
     @property

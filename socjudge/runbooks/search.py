@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import faiss
 import numpy as np
 
 from ..base.messages import say
-from ..base.showing import facts_html, shown_path
+from ..base.showing import shown_path
 from ..base.texts import normalise_text
 from ..constants import BACKGROUND_SECTIONS
 from ..records import Passage
@@ -23,12 +23,9 @@ from . import bm25
 from .asking import split_clauses
 from .bm25 import Bm25, tokenise
 from .companions import COMPANION_NAMES, ORGANISATION_NAME, PROHIBITIONS_NAME, hash_companions, load_organisation
-from .embeddings import EMBEDDER, VectorCache, Vectors, embed_query, hash_text, rounded
+from .embeddings import EMBEDDER, Vectors, embed_new, embed_query, hash_text, rounded
 from .index_files import StoredIndex
 from .reading import hash_runbooks, unnumbered
-
-if TYPE_CHECKING:
-    from langchain_core.retrievers import BaseRetriever
 
 # How the mixed score is computed; see `get_bm25_weight` and `mix_scores`. benchmarks/assistant.md has the tuning.
 BM25_WEIGHT = 0.8
@@ -94,11 +91,11 @@ class RunbookIndex:
 
     embedder = EMBEDDER  # its name, for the log of a run
 
-    def __init__(self, stored: StoredIndex, cache: VectorCache, index_dir: Path) -> None:
+    def __init__(self, stored: StoredIndex, known: dict[str, Vectors], index_dir: Path, *, n_embedded: int = 0) -> None:
         self.index_dir = index_dir
         # In file order, with score 0.
         self.passages = [Passage(chunk.text, chunk.source, chunk.heading) for chunk in stored.chunks]
-        self.n_embedded = cache.n_embedded  # texts that the build had to embed; 0 for an index that was loaded
+        self.n_embedded = n_embedded  # texts that the build had to embed
         self.runbooks = stored.runbooks  # the folder that the passages came from
         self.synonyms = stored.synonyms  # {everyday word: words of the runbooks}
         # Files beside the runbooks are not part of the stored index. They are read once, for the life of this object.
@@ -106,7 +103,7 @@ class RunbookIndex:
         self._read_live = {name: sha for name, sha in beside.items() if name in _READ_LIVE}
         self.organisation = load_organisation(stored.runbooks)
         self._stored = stored
-        self._cache = cache
+        self._known = known  # {hash of text: vector}
         self._bm25 = Bm25([chunk.words_text for chunk in stored.chunks])
         self._faiss = faiss.IndexFlatIP(stored.vectors.shape[1])
         self._faiss.add(np.ascontiguousarray(stored.vectors, dtype=np.float32))
@@ -129,15 +126,8 @@ class RunbookIndex:
         return len(self.passages)
 
     def __repr__(self) -> str:
-        return f"<RunbookIndex: {len(self)} passages of {self._n_files} runbooks>"
-
-    def _repr_html_(self) -> str:
-        facts = {
-            say("Runbooks"): say("{count} ({path})", count=self._n_files, path=shown_path(self.runbooks)),
-            say("Passages"): say("{count:,} passages", count=len(self)),
-            say("Kept in"): shown_path(self.index_dir),
-        }
-        return facts_html(say("Runbook index"), facts)
+        runbooks = len(self._stored.files.keys() - {*COMPANION_NAMES})
+        return f"<RunbookIndex: {len(self)} passages of {runbooks} runbooks in {shown_path(self.runbooks)}>"
 
     @property
     def files(self) -> dict[str, str]:
@@ -164,10 +154,6 @@ class RunbookIndex:
         content: list[Any] = [chunks, EMBEDDER, PARAMETERS, dict(stored.synonyms)]
         content += [self._read_live] if self._read_live else []
         return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode("utf-8")).hexdigest()
-
-    @property
-    def _n_files(self) -> int:
-        return len(self._stored.files.keys() - {*COMPANION_NAMES})
 
     def search(self, query: str, k: int = 5) -> list[Passage]:
         """Return the k best passages, best first, with scores (0–1) that can be compared within one query only.
@@ -252,13 +238,7 @@ class RunbookIndex:
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return the unit vectors of texts, as (len(texts), 512) float32.
         Each distinct text is embedded once per index object, and none that was embedded for the index."""
-        return self._cache.embed(texts)
-
-    def as_retriever(self, k: int = 5) -> BaseRetriever:
-        """Return a LangChain retriever that finds the k best passages. Its documents have source, heading and score."""
-        from .retriever import RunbookRetriever  # importing LangChain's base class takes half a second
-
-        return RunbookRetriever(index=self, k=k)
+        return embed_new(texts, self._known)
 
     def stale_files(self) -> list[str]:
         """Return the names of the files that were changed, added or removed since the index was built, sorted."""
@@ -284,8 +264,7 @@ def _highest(scores: Vectors, n: int) -> np.ndarray[Any, Any]:
 
 
 def blend_sentences(passages: Vectors, sentences: Vectors, owners: np.ndarray[Any, Any]) -> Vectors:
-    """Return each passage's similarity to a query, by its best sentence or question, and by its whole text.
-    A query is more like the one sentence that answers it, or like another question, than like the text around."""
+    """Return each passage's similarity to a query, by its best sentence or question, and by its whole text."""
     best = np.full(len(passages), -np.inf, dtype=np.float32)
     np.maximum.at(best, owners, sentences)
     best = np.where(np.isinf(best), passages, best)  # no sentences: a block of commands, for example

@@ -98,11 +98,7 @@ def mean_interval(values: ArrayLike) -> tuple[float, float]:
     sd = float(x.std(ddof=1)) if n > 1 else 0.0
     if sd < _TINY:
         return math.nan, math.nan
-    # Ten values are too few to estimate their skewness. It is therefore that of a beta distribution on the scale with
-    # their mean and sd: 0 for a mean in the middle, and large for a mean near an end with a large sd.
-    mean, reach = float(x.mean()), noise_reach(n - 1) / math.sqrt(n)
-    below, above = hall_ends(reach, beta_skewness(mean / 100, sd / 100), n)
-    return mean - sd * below, mean - sd * above
+    return skewed_interval(float(x.mean()), sd / math.sqrt(n), n, n - 1, sd)
 
 
 def difference_interval(differences: ArrayLike) -> tuple[float, float]:
@@ -121,24 +117,22 @@ def difference_interval(differences: ArrayLike) -> tuple[float, float]:
     return mean - sd * reach - half, mean + sd * reach + half
 
 
-def beta_skewness(mean: float, sd: float) -> float:
-    """Compute the skewness of a beta distribution on 0–1 with this mean and sd, limited to -1 to 1."""
-    # In simulations of scores near 100, a larger limit gave intervals that were too wide.
-    return float(np.clip(2 * (1 - 2 * mean) * sd / (mean * (1 - mean) + sd * sd), -1, 1))
+def skewed_interval(mean: float, error: float, n: int, freedom: int, sd: float) -> tuple[float, float]:
+    """Compute Hall's 95 % t interval for a mean of `n` scores with this standard error, of this freedom.
+    `sd` is that of the scores."""
+    # Ten values are too few to estimate their skewness. It is therefore that of a beta distribution on the scale with
+    # their mean and sd: 0 for a mean in the middle, and large for a mean near an end with a large sd. In simulations of
+    # scores near 100, a larger limit than 1 gave intervals that were too wide.
+    share, spread = min(max(mean, 0), 100) / 100, sd / 100
+    skewness = float(np.clip(2 * (1 - 2 * share) * spread / (share * (1 - share) + spread * spread), -1, 1))
+    reach = noise_reach(freedom) / math.sqrt(n)
 
+    def end(y: float) -> float:  # solves y = w + a w² + a² w³ / 3 + skewness / 6n for w = (mean - end) / error √n
+        a = skewness / 3
+        w = y if abs(skewness) < _TINY else (float(np.cbrt(1 + 3 * a * (y - skewness / (6 * n)))) - 1) / a
+        return mean - error * math.sqrt(n) * w
 
-def hall_ends(reach: float, skewness: float, n: int) -> tuple[float, float]:
-    """Compute the ends of Hall's t interval as (below, above): from mean − below · sd to mean − above · sd.
-    `reach` is the t quantile divided by the square root of n."""
-    return _untransformed(reach, skewness, n), _untransformed(-reach, skewness, n)
-
-
-def _untransformed(y: float, skewness: float, n: int) -> float:
-    """Solve y = w + a w² + a² w³ / 3 + skewness / 6n for w, where a = skewness / 3, w = (mean - mu) / sd."""
-    if abs(skewness) < _TINY:
-        return y
-    a = skewness / 3
-    return (float(np.cbrt(1 + 3 * a * (y - skewness / (6 * n)))) - 1) / a
+    return end(reach), end(-reach)
 
 
 def pass_rate_interval(passed: float, total: int, level: float = 0.95) -> tuple[float, float]:

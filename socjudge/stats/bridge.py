@@ -34,12 +34,10 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
 
     Parameters
     ----------
-    scores
-        One row per judged answer and criterion, from `load_scores`.
+    scores, by
+        As in `compare_judges`.
     old, new
         The values of `by` that name the two judges. Both must have judged the same stored answers.
-    by
-        The column that names a judge.
 
     Returns
     -------

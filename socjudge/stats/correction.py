@@ -22,13 +22,12 @@ from ..errors import ConfigError
 from .basics import (
     MIN_QUESTIONS,
     Floats,
-    beta_skewness,
     by_criterion,
     correlation,
-    hall_ends,
     low_high,
     mean_interval,
     pass_rate_interval,
+    skewed_interval,
 )
 from .people import beside_people
 
@@ -72,14 +71,10 @@ def corrected_mean(labels: ArrayLike, judged: ArrayLike, all_judged: ArrayLike) 
     estimate = mean + w * float(everything.mean() - f.mean())
     # The variance of the labels around the line, and that of the mean of all the judge's scores.
     se = math.sqrt(spread / n + w * w * float(everything.var(ddof=1)) / len(everything))
-    reach = float(scipy.stats.t.ppf(0.975, n - 2)) / math.sqrt(n)
-    on_scale = min(max(estimate, 0), 100)
-    # The ends are moved for skewness as in `mean_interval`.
-    below, above = hall_ends(reach, beta_skewness(on_scale / 100, math.sqrt(spread) / 100), n)
-    low, high = estimate - se * math.sqrt(n) * below, estimate - se * math.sqrt(n) * above
+    low, high = skewed_interval(estimate, se, n, n - 2, math.sqrt(spread))
     if high - low > WIDEST * (alone[1] - alone[0]):
         return plain
-    return Corrected(on_scale, low, high, *alone, r, w)
+    return Corrected(min(max(estimate, 0), 100), low, high, *alone, r, w)
 
 
 def regression(y: Floats, f: Floats, everything: Floats, *, weights: Floats | None = None) -> tuple[float, float]:
@@ -192,13 +187,10 @@ def corrected_means(scores: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
     mean over all questions - its mean over the labelled questions) with the weight w. Sources:
     `socjudge.stats.correction.corrected_mean`. benchmarks/statistics.md says how often the interval is right.
 
-    If the judge's scores show that the labelled answers were not drawn at random, `note` says so.
-
     The labels alone are used if there are fewer than 8, if they are all equal, if all questions are labelled, if the
     correlation is below 1 / √(n - 2), or if the interval would be more than 1.25 times as wide as that of the labels
-    alone. The mean is biased if the labelled answers were chosen by their scores. If there are fewer than 60 labels and
-    most of them are the same score, rare failures may not be among the labels. `note` then says so.
-    `corrected_pass_rate` is right in this case too.
+    alone. The mean is biased if the labelled answers were chosen by their scores, and misses rare failures if fewer than
+    60 labels mostly are the same score. `note` then says so. `corrected_pass_rate` is right in the second case.
 
     Examples
     --------
@@ -242,8 +234,7 @@ def corrected_pass_rate(scores: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFr
     Raises
     ------
     ConfigError
-        If no criterion has 8 labelled answers, or if all labels are of answers or criteria that the judge did not
-        judge.
+        As `corrected_means`, with labelled answers in place of questions.
 
     Notes
     -----

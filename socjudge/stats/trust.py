@@ -41,10 +41,8 @@ def judge_trust(scores: pd.DataFrame, labels: pd.DataFrame, *, alpha: float = _A
 
     Parameters
     ----------
-    scores
-        One row per judged answer and criterion, from `load_scores`.
-    labels
-        People's scores, from `load_labels`.
+    scores, labels
+        As in `judge_vs_people`.
     alpha
         The highest chance of a wrong 信頼できる (trusted) on any criterion, for this one analysis. If you will repeat
         the analysis with more labels, divide alpha: use alpha=0.05 / len(LOOKS) in each of at most len(LOOKS) analyses.
@@ -278,7 +276,6 @@ def _correlations_without_each(x: Floats, y: Floats, weights: Floats) -> Floats:
 
 
 def _verdict(found: _Compared, p_holm: float, alpha: float) -> tuple[str, str]:
-    """Return the verdict on a criterion, and why."""
     n, (low, high), (r_low, r_high) = found.n, found.bias.ends(found.alpha), found.correlation_ends()
     if n < MIN_QUESTIONS:
         few = "Questions: {n}. With fewer than {least} labelled ones it cannot be checked."

@@ -24,7 +24,6 @@ from socjudge.base.showing import question_html, steps_html, symbols
 from socjudge.certify.findings import find_changes, summarise_changes
 from socjudge.panels.views.common import summary_html
 from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
-from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.logs import RESCUED
 
 pytestmark = pytest.mark.usefixtures("in_japanese")
@@ -114,12 +113,6 @@ def test_a_panel_paints_a_verdict_as_a_cell_does(run: EvaluationRun) -> None:
     assert run.log_path is not None
     rescued = summary_html(replace(run, log_path=Path(f"{RESCUED}x") / run.log_path.name))
     assert "一時フォルダーに保存しました" in rescued and 'class="socjudge good"' not in rescued
-
-
-@pytest.mark.slow
-def test_the_index_in_a_cell_is_a_small_table(index: RunbookIndex, tmp_path: Path) -> None:
-    page = sj.build_index(index_dir=str(tmp_path / "index"))._repr_html_()
-    assert f"{len(index)}件" in page and str(tmp_path) in page
 
 
 def test_an_unknown_price_is_shown_as_unknown() -> None:

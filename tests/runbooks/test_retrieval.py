@@ -14,7 +14,7 @@ import pytest
 from conftest import DATA, OTHERS
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda
 
 from socjudge import constants
 from socjudge.base.texts import normalise_text
@@ -24,7 +24,7 @@ from socjudge.records import Passage
 from socjudge.runbooks.asking import asks_leave, find_asking, is_of_stage, split_clauses
 from socjudge.runbooks.bm25 import Bm25, content_words, tokenise
 from socjudge.runbooks.companions import add_questions
-from socjudge.runbooks.embeddings import VectorCache
+from socjudge.runbooks.embeddings import Vectors, embed_new
 from socjudge.runbooks.guide import choose_runbook
 from socjudge.runbooks.index import build_index, load_index, open_index
 from socjudge.runbooks.reading import load_runbooks, split_sentences
@@ -119,11 +119,12 @@ def test_an_index_of_other_runbooks_is_not_opened_for_these(runbooks: Path, inde
     assert (others.runbooks, others.fingerprint) == (tmp_path / "others", first.fingerprint)
 
 
-def test_an_index_whose_runbooks_are_gone_is_opened_as_it_is_and_says_so(runbooks: Path, index_dir: Path) -> None:
+def test_an_index_whose_runbooks_are_gone_is_not_opened_but_loaded(runbooks: Path, index_dir: Path) -> None:
     first = open_index(runbooks, index_dir=index_dir)
     shutil.rmtree(runbooks)
-    with pytest.warns(UserWarning, match="the folder of the runbooks is gone; answering from the index"):
-        assert open_index(index_dir=index_dir) is first
+    with pytest.raises(ConfigError, match="no such runbooks folder"):
+        open_index(index_dir=index_dir)
+    assert load_index(index_dir).passages == first.passages
 
 
 def test_a_damaged_index_is_replaced_by_a_build(runbooks: Path, index_dir: Path) -> None:
@@ -147,11 +148,11 @@ def test_unwritable_place_is_a_config_error(runbooks: Path, tmp_path: Path) -> N
 
 
 def test_same_texts_share_a_vector_and_empty_lists_work() -> None:
-    cache = VectorCache()
-    vectors = cache.embed(["abc", "abc", "xyz"])
-    assert cache.n_embedded == 2 and (vectors[0] == vectors[1]).all()
+    known: dict[str, Vectors] = {}
+    vectors = embed_new(["abc", "abc", "xyz"], known)
+    assert len(known) == 2 and (vectors[0] == vectors[1]).all()
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-3)
-    assert cache.embed([]).shape[0] == 0
+    assert embed_new([], known).shape[0] == 0
 
 
 # --- the files
@@ -354,14 +355,8 @@ def test_passages_show_the_body_without_title_or_heading(runbooks: Path, index_d
     assert (index.passages[1].heading, index.passages[1].source) == ("解除", "isolation.md")
 
 
-def test_retriever_is_langchains(project_index: RunbookIndex) -> None:
-    retriever = project_index.as_retriever(k=2)
-    assert isinstance(retriever, BaseRetriever)
-    documents = retriever.invoke("端末の隔離")
-    found = project_index.search("端末の隔離", k=2)
-    assert [(d.page_content, d.metadata) for d in documents] == [
-        (p.text, {"source": p.source, "heading": p.heading, "score": p.score}) for p in found
-    ]
+def test_a_search_is_a_step_of_a_langchain_chain(project_index: RunbookIndex) -> None:
+    assert RunnableLambda(project_index.search).invoke("端末の隔離") == project_index.search("端末の隔離")
 
 
 @pytest.mark.slow
@@ -375,7 +370,7 @@ def test_threads_find_what_one_thread_finds(project_index: RunbookIndex) -> None
 
 def without_cache(index: RunbookIndex) -> RunbookIndex:
     """The same index with nothing cached."""
-    return RunbookIndex(index._stored, VectorCache(), index.index_dir)
+    return RunbookIndex(index._stored, {}, index.index_dir)
 
 
 def test_bm25_share_grows_with_what_the_runbooks_know() -> None:
