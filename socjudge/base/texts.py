@@ -179,7 +179,7 @@ def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
 
 
 def split_blocks(text: str) -> list[str]:
-    """Return the pieces of a passage that can be quoted: list items without markers, paragraphs, table rows, and code
+    """Return the pieces of a text without tables that can be quoted: list items without markers, paragraphs, and code
     blocks with their fences and the paragraph before them."""
     blocks: list[str] = []
     lines = iter(text.splitlines())
@@ -196,9 +196,6 @@ def split_blocks(text: str) -> list[str]:
             continues = paragraph = False
         elif not line.strip() or line.startswith("#") or _TABLE_RULE.match(line):
             continues = False
-        elif line.startswith("|"):
-            blocks.append("、".join(cell.strip() for cell in line.strip("| ").split("|")))
-            continues = paragraph = False
         elif continues and not _MARKER.match(line):
             blocks[-1] += line.strip()
         else:

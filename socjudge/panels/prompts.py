@@ -61,7 +61,6 @@ class PromptLab(WorkPanel):
         self.trials = field(widgets.Dropdown, say("Trials so far"))
         self.reopen_button = button(say("Go back to this trial"), "history")
         self.name = field(widgets.Text, say("Name to save as"), placeholder=say("For example: guide-2"))
-        self.author = field(widgets.Text, say("Author"))
         self.save_button = button(say("Save as"), "save")
         self.check, self.diff, self.results, self.saved = (html() for _ in range(4))
         self._choices = {  # {name of a field of TrialSettings: its control}
@@ -88,7 +87,7 @@ class PromptLab(WorkPanel):
             self.kind, self.source, self.base, self.judge_model, self.answering,
             widgets.Box([edited, beside], layout={"flex_flow": "row wrap", "grid_gap": "0 1em"}),
             self.note, self.max_cost_usd, self.payment, self.buttons, self.bar, self.status, self.results, self.history,
-            self.name, self.author, widgets.HBox([self.save_button]), self.saved,
+            self.name, widgets.HBox([self.save_button]), self.saved,
         ]  # fmt: skip
 
     def reload(self) -> None:
@@ -131,7 +130,7 @@ class PromptLab(WorkPanel):
 
     def _save(self) -> None:
         with told_in(self.saved):
-            path = self.session.save(self.name.value.strip(), author=self.author.value, note=self.note.value)
+            path = self.session.save(self.name.value.strip(), note=self.note.value)
             where = say("Judge prompt") if self.kind.value == "judge" else say("Assistant prompt")
             tell_idle()
             self._fill()

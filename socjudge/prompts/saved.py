@@ -24,19 +24,18 @@ def save_prompt(
     name: str,
     parent: str,
     kind: Kind = "judge",
-    author: str = "",
     note: str = "",
     prompts_dir: Path | str | None = None,
     rubric: Rubric | None = None,
 ) -> Path:
-    r"""Write a prompt to `eval/prompts/<name>.txt`, below a block with kind, parent, author, note and time.
+    r"""Write a prompt to `eval/prompts/<name>.txt`, below a block with kind, parent, note and time.
 
     Line ends become "\n", as they do when a text file is read. Nothing is overwritten.
 
     Parameters
     ----------
-    text, author, note
-        The prompt, and its author and a note for the block, each on one line there.
+    text, note
+        The prompt, and a note for the block, on one line there.
     name
         The id of the new prompt, for `judge_prompt="<name>"`.
     parent
@@ -57,7 +56,7 @@ def save_prompt(
     prompt = Prompt(name, encodable(text.replace("\r\n", "\n").replace("\r", "\n")))
     check_prompt(prompt, kind, rubric or open_project().rubric)
     saved_at = datetime.now().astimezone().isoformat(timespec="seconds")
-    about = {"kind": kind, "parent": parent, "author": author, "note": note, "saved_at": saved_at}
+    about = {"kind": kind, "parent": parent, "note": note, "saved_at": saved_at}
     block = [f"{key}: {' '.join(without_unseen(value).split())}" for key, value in about.items()]
     content = "\n".join(["---", *block, "---", prompt.text]).encode("utf-8", "replace")
     with explained(

@@ -236,14 +236,14 @@ def test_a_text_is_saved_and_offered_for_the_next_run(
 ) -> None:
     run_panel = RunPanel(index_dir=index.index_dir, logs_dir=logs)
     panel.editor.value += STRICT
-    panel.name.value, panel.author.value, panel.note.value = "guide-1", "佐藤", "厳しく"
+    panel.name.value, panel.note.value = "guide-1", "厳しく"
     panel.save_button.click()
     assert "別の名前" in panel.saved.value
     panel.name.value = "strict-2"
     panel.save_button.click()
     assert "strict-2.txt を保存しました" in panel.saved.value
     saved = (tmp_path / "prompts" / "strict-2.txt").read_text("utf-8")
-    assert saved.startswith("---\nkind: judge\nparent: guide-1\nauthor: 佐藤\nnote: 厳しく\n")
+    assert saved.startswith("---\nkind: judge\nparent: guide-1\nnote: 厳しく\n")
     assert panel.base.options == ("guide-1", "guide-1-hardened", "strict-2")
     assert run_panel.judge_prompt.options == ("guide-1", "guide-1-hardened", "strict-2")
     run_panel.judge_prompt.value = "strict-2"

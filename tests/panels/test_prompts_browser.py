@@ -106,14 +106,13 @@ def test_a_prompt_is_edited_tried_and_saved_by_a_person(
         panel.get_by_label("保存する名前").fill("guide-1")
         panel.get_by_role("button", name="名前を付けて保存").click()
         panel.get_by_text("別の名前").wait_for(timeout=10_000)
-        panel.get_by_label("作成者").fill("佐藤")
         panel.get_by_label("保存する名前").fill("strict-2")
         panel.get_by_role("button", name="名前を付けて保存").click()
         panel.get_by_text("strict-2.txt を保存しました").wait_for(timeout=10_000)
         text = guide + "\n" + STRICT
         head, saved = (prompts / "strict-2.txt").read_text("utf-8").removeprefix("---\n").split("\n---\n", 1)
         assert saved == text
-        assert head.split("\n")[:4] == ["kind: judge", "parent: guide-1", "author: 佐藤", "note: 安全性を厳しく"]
+        assert head.split("\n")[:3] == ["kind: judge", "parent: guide-1", "note: 安全性を厳しく"]
 
         # Without the edit, and back again.
         editor.fill(guide)

@@ -443,7 +443,7 @@ def test_a_list_of_trials_cannot_lead_out_of_its_folders(session: TrialSession, 
 def test_a_text_is_saved_under_a_name(session: TrialSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "PROMPTS_DIR", tmp_path / "prompts")
     session.choose(text=session.choice.text + STRICT)
-    path = session.save("strict-2", author="佐藤", note="厳しく")
+    path = session.save("strict-2", note="厳しく")
     assert path == tmp_path / "prompts" / "strict-2.txt"
     assert "parent: guide-1\n" in path.read_text("utf-8")
     with pytest.raises(ConfigError, match="choose another name"):

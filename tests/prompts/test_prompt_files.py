@@ -27,27 +27,27 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_saved_prompt_is_used_by_its_name_and_tells_where_it_comes_from(folder: Path) -> None:
-    path = save_prompt(GUIDE.text + "\n厳しく。", name="strict-2", parent="guide-1", author="佐藤", note="減点を増やす")
+    path = save_prompt(GUIDE.text + "\n厳しく。", name="strict-2", parent="guide-1", note="減点を増やす")
     assert path == folder / "strict-2.txt"
     loaded = load_prompt("strict-2")
     assert (loaded.id, loaded.text) == ("strict-2", GUIDE.text + "\n厳しく。")
     assert loaded.placeholders == GUIDE.placeholders
-    head = path.read_text("utf-8").split("\n")[:7]
-    assert head[0] == head[6] == "---"
-    assert head[1:5] == ["kind: judge", "parent: guide-1", "author: 佐藤", "note: 減点を増やす"]
-    assert head[5].startswith("saved_at: 20")
+    head = path.read_text("utf-8").split("\n")[:6]
+    assert head[0] == head[5] == "---"
+    assert head[1:4] == ["kind: judge", "parent: guide-1", "note: 減点を増やす"]
+    assert head[4].startswith("saved_at: 20")
     assert list_prompts("judge") == ["guide-1", "guide-1-hardened", "strict-2"]
     assert list(folder.iterdir()) == [path]  # nothing temporary is left
 
 
 @pytest.mark.slow
-@given(before=ANY_TEXT, after=ANY_TEXT, author=st.text(), note=st.text())
-def test_what_is_saved_is_loaded(before: str, after: str, author: str, note: str) -> None:
+@given(before=ANY_TEXT, after=ANY_TEXT, note=st.text())
+def test_what_is_saved_is_loaded(before: str, after: str, note: str) -> None:
     text = before + GUIDE.text + after
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(constants, "PROMPTS_DIR", Path(folder))
         try:
-            path = save_prompt(text, name="mine", parent="guide-1", author=author, note=note)
+            path = save_prompt(text, name="mine", parent="guide-1", note=note)
         except ConfigError as error:  # the text brought a placeholder of its own
             assert "unknown" in str(error)
             return

@@ -125,11 +125,11 @@ class TrialSession(Session):
             made = (before, after) if trial.before else (after,)
             self.effect = PromptTrial(before, after, self.choice.kind == "judge", made)
 
-    def save(self, name: str, *, author: str = "", note: str = "") -> Path:
+    def save(self, name: str, *, note: str = "") -> Path:
         """Save the edited text as a prompt derived from the base prompt. Raises the errors of `save_prompt`."""
         choice = self.choice
         return save_prompt(
-            choice.text, name=name, parent=choice.base, kind=choice.kind, author=author, note=note, rubric=self._rubric()
+            choice.text, name=name, parent=choice.base, kind=choice.kind, note=note, rubric=self._rubric()
         )  # fmt: skip
 
     # -- the work
