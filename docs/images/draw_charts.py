@@ -15,7 +15,6 @@ import matplotlib.pyplot as plt
 import socjudge as sj
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "eval" / "examples"
-BASELINE = "gpt-4.1-2025-04-14"
 STYLES = {"": "default", "_dark": "dark_background"}
 DPI = 100
 
@@ -25,14 +24,12 @@ def charts() -> dict[str, Callable[[], Any]]:
     series, judges = (sj.load_scores(EXAMPLES / name) for name in ("series", "judges"))
     run = series[series["run_id"] == series["run_id"].iloc[-1]]
     some = series[series["question_id"].isin(series["question_id"].unique()[:30])]
-    comparison = sj.compare_judges(judges, baseline=BASELINE)
     return {
         "category_breakdown": lambda: sj.plot_category_breakdown(run),
         "score_distribution": lambda: sj.plot_score_distribution(run),
         "score_distribution_of_judges": lambda: sj.plot_score_distribution(judges),
         "criterion_trend": lambda: sj.plot_criterion_trend(series),
         "question_strip": lambda: sj.plot_question_strip(some),
-        "judge_comparison": lambda: sj.charts.plot_judge_comparison(comparison),
     }
 
 

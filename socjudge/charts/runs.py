@@ -69,7 +69,7 @@ def plot_criterion_trend(scores: pd.DataFrame) -> Axes:
     >>> import socjudge as sj
     >>> ax = sj.plot_criterion_trend(sj.load_scores("logs"))
     """
-    need_scores(scores, "score", _NEEDED, "plot_criterion_trend")
+    need_scores(scores, _NEEDED, "plot_criterion_trend")
     scores = scores.astype({"run_id": object})
     runs, told = _runs(scores), conditions_of(scores)
     local = _local(runs)
@@ -121,7 +121,8 @@ def _draw_small(
     """Return whether the latest mean is below the pass line. `numbers` are {place of a run: number of the change}."""
     mean, places = part["mean"].to_numpy(dtype=float), np.arange(len(part))
     passed, grey = reaches(mean, np.array(lines)), palette().grey
-    _draw_line(ax, lines)
+    look: dict[str, Any] = {"color": palette().ink, "linestyle": "--", "linewidth": 0.8, "zorder": 1}
+    ax.plot(np.arange(len(lines) + 1) - 0.5, [*lines, lines[-1]], drawstyle="steps-post", **look)
     whiskers = reach(part["mean"], part["ci_low"], part["ci_high"])
     ax.errorbar(places, mean, whiskers, color=grey, linewidth=0.8, elinewidth=0.8, zorder=2)
     for is_good, colour in ((True, palette().colours[0]), (False, palette().colours[5])):
@@ -153,15 +154,6 @@ def _small_title(mean: pd.Series, name: str, lines: dict[Any, float], told: Mapp
 
 def _mark(number: int) -> str:
     return _CIRCLED[number - 1 : number] or str(number)
-
-
-def _draw_line(ax: Axes, lines: Sequence[float]) -> None:
-    look: dict[str, Any] = {"color": palette().ink, "linestyle": "--", "linewidth": 0.8, "zorder": 1}
-    if len(set(lines)) == 1:
-        ax.axhline(lines[0], **look)
-    else:
-        places = np.arange(len(lines))
-        ax.hlines(lines, places - 0.5, places + 0.5, **look)
 
 
 def _label_days(ax: Axes, local: Sequence[datetime]) -> None:
@@ -242,7 +234,7 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
     >>> import socjudge as sj
     >>> ax = sj.plot_question_strip(sj.load_scores("logs"))
     """
-    need_scores(scores, "score", _NEEDED, "plot_question_strip")
+    need_scores(scores, _NEEDED, "plot_question_strip")
     runs, rows = _runs(scores), question_rows(scores)
     lines = dict(zip(runs["run_id"], row_lines(runs), strict=True))
     cells = question_matrix(scores).set_index(["question_id", "run_id"])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64
 import io
-import itertools
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -23,13 +22,10 @@ from matplotlib import font_manager, rc_params_from_file, rcParamsDefault
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm, to_rgb
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.text import Text
-from matplotlib.transforms import offset_copy
 
 from ..base.messages import say
 from ..base.pass_rule import reaches
-from ..records import is_embedded
 from ..stats.basics import Floats, in_order, need_columns
 
 SMALL = 8  # points: notes and numbers beside the marks
@@ -51,8 +47,6 @@ class Palette:
 # tell them apart.
 _ON_LIGHT = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255")
 _ON_DARK = ("#1A88CC", *_ON_LIGHT[1:-1], "#F0E442")
-MARKERS = ("o", "s", "^", "D", "v", "P", "<", ">", "h", "p")
-_OFFLINE = "*"  # for the embedded default; not a cross, because that means 不合格
 _STYLE = Path(__file__).with_name("chart.mplstyle")
 
 # Whether charts are drawn for `chart_url`, without pyplot.
@@ -75,29 +69,12 @@ def band() -> dict[str, Any]:
     return {"facecolor": palette().band, "edgecolor": palette().grey, "linewidth": 0.5, "zorder": 0}
 
 
-def judge_colours(names: Iterable[Any]) -> dict[Any, str]:
-    """Choose a colour for each judge of a chart, in the order of its legend. The offline judge is grey."""
-    return _in_turn(names, palette().colours, palette().grey)
-
-
-def judge_markers(names: Iterable[Any]) -> dict[Any, str]:
-    """Choose a marker for each judge, which tells judges apart in grey print, or if they have the same colour."""
-    return _in_turn(names, MARKERS, _OFFLINE)
-
-
-def _in_turn(names: Iterable[Any], looks: Sequence[str], of_offline: str) -> dict[Any, str]:
-    given = list(dict.fromkeys(names))
-    others = [name for name in given if not is_embedded(name)]
-    taken = dict(zip(others, itertools.cycle(looks), strict=False))
-    return {name: taken.get(name, of_offline) for name in given}
-
-
 @contextmanager
-def japanese_text() -> Iterator[None]:
+def japanese_text(**more: Any) -> Iterator[None]:
     """Draw the Japanese text of charts with the bundled font IPAexGothic inside a `with` block.
 
     matplotlib's settings are restored after the block. Another thread that wants to draw at the same time waits until
-    the block ends.
+    the block ends. `more` are further settings of matplotlib.
 
     Examples
     --------
@@ -106,12 +83,6 @@ def japanese_text() -> Iterator[None]:
     >>> with sj.charts.japanese_text():
     ...     title = plt.figure().suptitle("評価の推移")
     """
-    with _settings():
-        yield
-
-
-@contextmanager
-def _settings(**more: Any) -> Iterator[None]:
     with _lock:
         _font_file()
         settings: dict[Any, Any] = {**rc_params_from_file(_STYLE, use_default_template=False), **more}
@@ -129,7 +100,7 @@ def chart_url(plot: Callable[[pd.DataFrame], Axes], frame: pd.DataFrame) -> str:
     buffer = io.BytesIO()
     # The background is always white, because reports are printed. Panels and pages recolour their charts for a dark
     # screen.
-    with _settings(**{name: rcParamsDefault[name] for name in plt.style.library["dark_background"]}):
+    with japanese_text(**{name: rcParamsDefault[name] for name in plt.style.library["dark_background"]}):
         # Without pyplot, because a notebook shows its figures as output of whichever cell ends next.
         token = _apart.set(True)
         try:
@@ -144,7 +115,7 @@ class _Figure(Figure):
     """Draw with the settings of the style, which a notebook's own have replaced by then."""
 
     def draw(self, renderer: Any) -> None:
-        with _settings():
+        with japanese_text():
             super().draw(renderer)
 
 
@@ -158,7 +129,7 @@ def new_figure(width: float, height: float) -> Figure:
 @contextmanager
 def japanese_axes(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
     """Provide axes to draw on, with the Japanese font. If `ax` is None, new axes of this size in inches are made."""
-    with _settings():
+    with japanese_text():
         ax = new_figure(width, height).subplots() if ax is None else ax
         yield ax
         use_japanese(ax)
@@ -220,16 +191,14 @@ def reach(mean: Any, low: Any, high: Any) -> Floats:
     return np.array([mean - low, high - mean], dtype=float).clip(0).reshape(2, -1)
 
 
-def need_scores(frame: pd.DataFrame, column: str, others: Iterable[str], who: str, maker: str = "load_scores") -> None:
-    """Raise ConfigError if the frame lacks a column, and ValueError if it has no row, or no value of `column` to draw.
-    `who` is the function that needs the columns, and `maker` the one that makes such frames."""
-    need_columns(frame, [column, *others], who, maker)
-    if frame.empty:
+def need_scores(scores: pd.DataFrame, others: Iterable[str], who: str) -> None:
+    """Raise ConfigError if the frame lacks a column that the function `who` needs, and ValueError if it has no row, or
+    no score to draw."""
+    need_columns(scores, ["score", *others], who, "load_scores")
+    if scores.empty:
         raise ValueError(say("{who}: the frame has no row; widen the filters, or load a run with results", who=who))
-    if frame[column].isna().all():
-        raise ValueError(
-            say("{who}: no row has a {column}; look at the column 'status' or 'note' for why", who=who, column=column)
-        )
+    if scores["score"].isna().all():
+        raise ValueError(say("{who}: no row has a score; look at the column 'status' for why", who=who))
 
 
 def known_category(categories: pd.Series) -> pd.Series:
@@ -262,22 +231,7 @@ _CELLS = LinearSegmentedColormap.from_list(
 
 
 def draw_cells(ax: Axes, means: pd.DataFrame, line: float) -> None:
-    """Draw means (0–100) as coloured cells, with a colour bar. Cells without a mean stay empty.
+    """Draw means (0–100) as coloured cells. Cells without a mean stay empty.
     The colour changes at the pass line `line`."""
     norm = TwoSlopeNorm(line, min(0, line - 1), max(100, line + 1))
-    image = ax.imshow(means.astype(float), cmap=_CELLS, norm=norm, aspect="auto")
-    bar = ax.figure.colorbar(image, ax=ax, label=say("mean score (points)"))
-    bar.ax.set_yscale("linear")
-    bar.ax.set_ylim(0, 100)
-    bar.set_ticks(sorted({0, 50, 100, line}))
-    bar.ax.axhline(line, color="black", linestyle="--", linewidth=1)
-    use_japanese(bar.ax)
-
-
-def judge_key(ax: Axes, names: Iterable[Any], *, below: float = 40) -> None:
-    """Draw a legend of the judges, `below` typographic points under the axes, so that it covers no axis label."""
-    colours, markers = judge_colours(names), judge_markers(names)
-    handles = [Line2D([], [], color=colours[name], marker=markers[name], linestyle="") for name in colours]
-    under = offset_copy(ax.transAxes, cast(Figure, ax.figure), y=-below, units="points")
-    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": under}
-    ax.legend(handles, [label(name) for name in colours], ncols=2, frameon=False, borderaxespad=0, **place)
+    ax.imshow(means.astype(float), cmap=_CELLS, norm=norm, aspect="auto")

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_rgb
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -30,11 +30,10 @@ from socjudge.base.conditions import CONDITIONS, Condition
 from socjudge.base.messages import say
 from socjudge.charts import style as chart_style
 from socjudge.charts.runs import plot_criterion_trend, plot_question_strip
-from socjudge.charts.scores import plot_category_breakdown, plot_judge_comparison, plot_score_distribution
-from socjudge.charts.style import MARKERS, chart_url, japanese_text, judge_colours, judge_markers
+from socjudge.charts.scores import plot_category_breakdown, plot_score_distribution
+from socjudge.charts.style import chart_url, japanese_text
 from socjudge.errors import ConfigError
 from socjudge.stats.basics import OVERALL, summarise_scores
-from socjudge.stats.comparison import compare_judges
 from socjudge.stats.gate import gate_confidence
 
 mpl.use("agg")
@@ -75,10 +74,6 @@ def two_judges(first: str = "gpt-4o-mini", second: str = "gpt-4.1-mini") -> pd.D
 
 
 @made_once
-def compared() -> pd.DataFrame:
-    return compare_judges(two_judges(), baseline="gpt-4o-mini")
-
-
 @made_once
 def history() -> pd.DataFrame:
     """Four runs, given in the wrong order, of three questions; one answer of the third run is unscored.
@@ -118,11 +113,6 @@ def whiskers(ax: Axes) -> list[np.ndarray[Any, Any]]:
     return [np.array(bar[2][0].get_segments()) for bar in bars if bar[2]]
 
 
-def filled(ax: Axes) -> list[bool]:
-    bars = [bar for bar in ax.containers if isinstance(bar, ErrorbarContainer)]
-    return [to_hex(bar[0].get_markerfacecolor()) != "#ffffff" for bar in bars]
-
-
 def words(ax: Axes) -> list[str]:
     return [text.get_text() for text in ax.texts]
 
@@ -160,7 +150,6 @@ CHARTS: dict[str, Callable[[Axes | None], Axes]] = {
     "category_breakdown": lambda ax: plot_category_breakdown(history(), ax=ax),
     "score_distribution": lambda ax: plot_score_distribution(history(), ax=ax),
     "question_strip": lambda ax: plot_question_strip(history(), ax=ax),
-    "judge_comparison": lambda ax: plot_judge_comparison(compared(), ax=ax),
 }
 
 
@@ -263,13 +252,12 @@ def test_a_chart_stands_out_from_dark_paper(name: str, dark: Any) -> None:
 
 @pytest.mark.slow
 def test_the_colours_of_judges_stand_out_from_dark_paper_and_from_each_other() -> None:
-    names = ["gpt-4o-mini", "gpt-4o", "gpt-4.1-mini", "gpt-4.1", "gpt-5-mini", "gpt-5", "gpt-4.1-nano", "offline"]
-    light = judge_colours(names)
+    light = chart_style.palette().colours
     with plt.style.context("dark_background"):
-        dark = judge_colours(names)
+        dark = chart_style.palette().colours
         figure = trend(history())
-    assert len(set(dark.values())) == len(set(light.values())) == 8
-    assert all(contrast(colour, paper) >= 3 for colour in dark.values() for paper in ("black", "#111111", "#212121"))
+    assert len(set(dark)) == len(set(light)) == 7
+    assert all(contrast(colour, paper) >= 3 for colour in dark for paper in ("black", "#111111", "#212121"))
     assert all(contrast(colour, "black") >= 3 for ax in figure.axes if ax.axison for colour in inked(ax))
 
 
@@ -281,9 +269,9 @@ def test_the_chart_of_a_report_or_panel_is_light_in_any_style() -> None:
         assert mpl.rcParams["text.color"] == "white"
 
 
-def test_the_colours_stand_out_where_a_panel_turns_them_for_a_dark_theme() -> None:
+def test_the_colours_stand_out_where_a_report_turns_them_for_a_dark_theme() -> None:
     """As the filters are defined: https://www.w3.org/TR/filter-effects-1/#feColorMatrixElement, of half a turn."""
-    css = (PACKAGE / "panels" / "panels.css").read_text("utf-8")
+    css = (PACKAGE / "report" / "report.css").read_text("utf-8")
     turned = re.search(r"filter: invert\(([.\d]+)\) hue-rotate\(180deg\)", css)
     assert turned is not None
     share = float(turned[1])
@@ -293,7 +281,6 @@ def test_the_colours_stand_out_where_a_panel_turns_them_for_a_dark_theme() -> No
         inverted = share + (1 - 2 * share) * np.array(to_rgb(colour))
         return np.clip(2 * grey @ inverted - inverted, 0, 1)
 
-    assert f"background: {to_hex(shown('white'))}" in css
     light = chart_style.palette()
     for colour in (*light.colours, light.ink, light.grey):
         assert contrast(shown(colour), shown("white")) >= 3
@@ -334,28 +321,13 @@ def test_a_frame_without_scores_says_what_to_do(plot: Callable[[pd.DataFrame], A
     assert plt.get_fignums() == []
 
 
-@pytest.mark.usefixtures("in_english")
-def test_frames_of_comparisons_and_gates_without_a_number_are_refused() -> None:
-    comparison = compared()
-    cases: list[tuple[Callable[[pd.DataFrame], Axes], pd.DataFrame, str]] = [
-        (plot_judge_comparison, comparison, "mean_difference"),
-    ]
-    for plot, frame, column in cases:
-        with pytest.raises(ValueError, match=f"no row has a {column}"):
-            plot(frame.assign(**{column: np.nan}))
-        with pytest.raises(ValueError, match="the frame has no row"):
-            plot(frame.iloc[:0])
-
-
 @pytest.mark.slow
 def test_names_from_models_and_datasets_are_plain_short_lines(tmp_path: Path) -> None:
     scores = two_judges(AWKWARD, "$x^2$").astype({"category": object}).assign(category=AWKWARD)
-    comparison = compare_judges(scores, baseline=AWKWARD)
     runs = scores.assign(
         started_at=scores["started_at"].where(scores["judge_model"] == AWKWARD, pd.Timestamp("2026-02-01T00:00Z"))
     )
     charts = [
-        plot_judge_comparison(comparison),
         plot_score_distribution(scores),
         plot_category_breakdown(scores),
         plot_question_strip(runs),
@@ -363,27 +335,9 @@ def test_names_from_models_and_datasets_are_plain_short_lines(tmp_path: Path) ->
     over_time = trend(runs)
     for number, figure in enumerate([*(ax.figure for ax in charts), over_time]):
         figure.savefig(tmp_path / f"{number}.png")  # broken formulas raise, and an emoji has no glyph
-    assert charts[0].get_xlabel().startswith(f"{SHOWN} との差")
-    assert legend(charts[0]) == [r"\$x^2\$"]
-    assert legend(charts[1]) == [SHOWN, r"\$x^2\$"]  # a leading underscore would hide it
-    assert ticks(charts[2], "y") == [SHOWN]
+    assert legend(charts[0]) == [SHOWN, r"\$x^2\$"]  # a leading underscore would hide it
+    assert ticks(charts[1], "y") == [SHOWN]
     assert re.fullmatch(r"Judge: ＿\\\$\\frac\{(long/name-)+l?o?n?g?/?n?a?m?e?…→\\\$x\^2\\\$", *changes(over_time))
-
-
-def test_judges_have_colours_and_markers_in_the_order_of_the_legend() -> None:
-    names = ["gpt-4o-mini", "gpt-4o", "gpt-4.1-mini", "gpt-4.1", "gpt-5-mini", "gpt-5", "gpt-4.1-nano"]
-    assert list(judge_colours(names).values()) == list(chart_style.palette().colours)
-    assert list(judge_markers(names).values()) == list(MARKERS[:7])
-    with_offline = judge_colours(["offline", *names])  # which takes no colour from the others
-    red, green, blue = bytes.fromhex(with_offline.pop("offline")[1:])
-    assert red == green == blue and with_offline == judge_colours(names)
-
-
-def test_judges_of_one_colour_differ_in_their_marker() -> None:
-    names = [f"judge-{number}" for number in range(25)]
-    colours, markers = judge_colours(names), judge_markers(names)
-    assert len({(colours[name], markers[name]) for name in names}) == 25
-    assert len(set(judge_markers(names[:10]).values())) == len(MARKERS) == 10
 
 
 @pytest.mark.slow
@@ -563,12 +517,12 @@ def test_a_question_without_a_category_stays_on_the_charts() -> None:
     assert [text.split()[1] for text in ticks(plot_question_strip(scores), "y")] == ["正常系", "カテゴリ不明"]
 
 
-def test_judges_of_a_distribution_have_their_colours() -> None:
+def test_judges_of_a_distribution_have_their_colours_in_the_order_of_the_legend() -> None:
     ax = plot_score_distribution(two_judges())
-    series = [line for line in ax.lines if line.get_linestyle() == "None"]
-    colours, markers = judge_colours(["gpt-4o-mini", "gpt-4.1-mini"]), judge_markers(["gpt-4o-mini", "gpt-4.1-mini"])
-    looks = list(dict.fromkeys((line.get_color(), line.get_marker()) for line in series))
-    assert looks == list(zip(colours.values(), markers.values(), strict=True))
+    drawn = [line for line in ax.lines if line.get_linestyle() == "None"]
+    known = ax.get_legend().legend_handles  # type: ignore[union-attr]
+    assert list(dict.fromkeys(line.get_color() for line in drawn)) == [dot.get_color() for dot in known]  # type: ignore[union-attr]
+    assert [dot.get_color() for dot in known] == list(chart_style.palette().colours[:2])  # type: ignore[union-attr]
     assert legend(ax) == ["gpt-4o-mini", "gpt-4.1-mini"]
 
 
@@ -661,60 +615,6 @@ def test_a_strip_of_many_runs_shows_marks_without_points() -> None:
     assert words(plot_question_strip(framed(*parts))) == ["×"] + ["○"] * 24
 
 
-def test_the_forest_shows_difference_interval_band_and_verdict() -> None:
-    comparison = compared()
-    ax = plot_judge_comparison(comparison)
-    series = errorbars(ax)
-    # The differences are -8, -9, -10, -11, -12 twice: mean -10, in all criteria alike.
-    assert [(round(x[0], 6), y[0]) for x, y in series] == [(-10, row) for row in range(7)]
-    ends = comparison[["ci_low", "ci_high"]].to_numpy()
-    assert np.array([whisker[0, :, 0] for whisker in whiskers(ax)]) == pytest.approx(ends)
-    assert ticks(ax, "y") == [*CRITERIA, "総合"]
-    # The smallest p of ten is 2 / 1024; six times that after Holm.
-    assert words(ax) == ["n=10  差あり p=0.012"] * 6 + ["n=10  差あり p=0.002"]
-    assert filled(ax) == [True] * 7
-    bands = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
-    halves = comparison["detectable_difference"].to_numpy()
-    assert [band.get_x() for band in bands] == pytest.approx(-halves)
-    assert [band.get_width() for band in bands] == pytest.approx(2 * halves)
-    assert legend(ax) == ["gpt-4.1-mini"]
-    assert ax.get_xlabel().startswith("gpt-4o-mini との差")
-
-
-def test_a_difference_that_is_not_shown_is_hollow_and_says_so() -> None:
-    scores = judges_frame(a=[80, 70, 90, 60], b=[81, 72, 89, 61])
-    ax = plot_judge_comparison(compare_judges(scores, baseline="a"))
-    assert filled(ax) == [False] * 7
-    assert words(ax)[-1] == "n=4  検出できず p=0.50"  # +1, +2, -1, +1: |sum| >= 3 in 4 of 8 halves
-    # Four questions can show no difference of any size: the bands take the whole width.
-    bands = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
-    assert [(band.get_x(), band.get_width()) for band in bands] == [(0, 1)] * 7
-
-
-@pytest.mark.slow
-def test_judges_of_a_forest_are_dodged_in_their_colours() -> None:
-    marks = [80, 70, 90, 60, 75, 85]
-    scores = judges_frame(
-        a=marks, b=[m - 5 + q for q, m in enumerate(marks)], c=[m + 3 - q for q, m in enumerate(marks)]
-    )
-    ax = plot_judge_comparison(compare_judges(scores, baseline="a"))
-    places = [y[0] for _, y in errorbars(ax)]
-    assert places[:7] == pytest.approx(np.arange(7) - 0.21)
-    assert places[7:] == pytest.approx(np.arange(7) + 0.21)
-    bars = [bar for bar in ax.containers if isinstance(bar, ErrorbarContainer)]
-    assert {bar[0].get_color() for bar in bars[:7]} == {judge_colours(["b"])["b"]}
-    assert {bar[0].get_color() for bar in bars[7:]} == {judge_colours(["b", "c"])["c"]}
-    assert legend(ax) == ["b", "c"]
-
-
-def test_no_band_or_whisker_of_a_difference_ends_at_the_edge() -> None:
-    scores = judges_frame(a=[60, 60, 60, 60, 60, 60], b=[40, 80, 45, 75, 50, 70])  # whose band is the widest thing
-    ax = plot_judge_comparison(compare_judges(scores, baseline="a"))
-    (left, right), drawn = ax.get_xlim(), ax.dataLim
-    assert left < drawn.x0
-    assert right > drawn.x1
-
-
 def test_small_characters_are_no_black_boxes() -> None:
     """The hints of the font fill 書 at 8 points and 100 dots per inch: two pixels of five were black."""
     with japanese_text():
@@ -727,13 +627,11 @@ def test_small_characters_are_no_black_boxes() -> None:
 
 @pytest.mark.slow
 def test_frames_are_not_changed() -> None:
-    scores, comparison = history(), compared()
-    copies = scores.copy(deep=True), comparison.copy(deep=True)
+    scores = history()
+    copy = scores.copy(deep=True)
     for plot in (plot_criterion_trend, plot_question_strip, plot_score_distribution, plot_category_breakdown):
         plot(scores)
-    plot_judge_comparison(comparison)
-    pd.testing.assert_frame_equal(scores, copies[0])
-    pd.testing.assert_frame_equal(comparison, copies[1])
+    pd.testing.assert_frame_equal(scores, copy)
 
 
 @pytest.mark.slow
@@ -752,7 +650,6 @@ def test_the_pass_line_of_a_chart_is_that_of_the_run(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("draw", "maker"),
     [
-        (plot_judge_comparison, "compare_judges"),
         (gate_confidence, "load_results"),
         (lambda scores: plot_criterion_trend(results_of(scores)), "load_scores"),
     ],
