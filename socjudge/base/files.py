@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from .. import constants
 from ..errors import ConfigError
-from .messages import say
+from .messages import explained, say
 from .texts import visible
 
 # At least two letters, because C:\logs is a folder. Path makes s3:/ of s3://.
@@ -213,3 +213,31 @@ def _complete(file: IO[bytes]) -> None:
     file.close()  # Windows cannot move an open file
     with contextlib.suppress(OSError):  # some drives refuse, because they store no permissions
         os.chmod(file.name, 0o644)  # a temporary file is private to its writer, but these files are for the team
+
+
+def checked_page(path: Path | str, mark: bytes) -> Path:
+    """Return the path of a page that may be written: no file is there, or an empty one, or one with our mark.
+    Raises ConfigError if there is another file, or if the folder is missing."""
+    path, content = Path(path), b""
+    if not path.parent.is_dir():
+        raise ConfigError(
+            "{path}: there is no folder {folder} to put the report in; make it first", path=path, folder=path.parent
+        )
+    if path.is_dir():
+        raise ConfigError(
+            "{path}: is a folder; give the report a name, such as {example}", path=path, example=path / "report.html"
+        )
+    words = "{path}: a file is there, but it cannot be read ({reason}); give the report another name"
+    with explained(words, path=path), contextlib.suppress(FileNotFoundError):
+        content = path.read_bytes()
+    if content and mark not in content:
+        raise ConfigError(
+            "{path}: is there already and was not written by socjudge; give another name, or remove it", path=path
+        )
+    return path
+
+
+def write_page(path: Path, text: str) -> None:
+    words = "{path}: the report cannot be written ({reason}); remove the cause or take another folder, then try again"
+    with explained(words, path=path), replacing(path) as file:
+        file.write(text.encode())

@@ -52,6 +52,14 @@ def ask(
     from ..runbooks.index import open_index
 
     if answers := answers or open_project().answers:
+        given.refuse_unused(
+            given.OWN_ANSWERS,
+            model=model,
+            assistant_prompt=assistant_prompt,
+            k=k,
+            runbooks=runbooks,
+            index_dir=index_dir,
+        )
         answer, name = _own_answer(question, answers)
     else:
         index = open_index(runbooks, index_dir=index_dir)

@@ -14,7 +14,7 @@ from ..errors import ConfigError
 from ..records import RunOptions
 from ..settings import open_project
 from . import options as given
-from .options import log_path, one_judge, option
+from .options import log_path, one_judge, option, refuse_unused
 from .shared import NOT_PASSED, PASSED, UNCERTIFIED, confirm, echo, tell
 
 
@@ -67,6 +67,8 @@ def certify(
 ) -> None:
     judge = {"judge_model": one_judge(judge_model), "judge_prompt": judge_prompt}
     if check:
+        words = "without effect beside --check, which asks nothing"
+        refuse_unused(words, log=log, labels=labels, damaged=damaged, budget=budget, size=size, logs_dir=logs_dir)
         _check(judge, certificates)
     from ..certify.certificate import load_certificate, save_certificate
     from ..certify.issue import plan_certificate

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import constants
 from ..base.messages import listed, say
 from ..errors import ConfigError
 
@@ -67,6 +66,9 @@ RequireCertificate = Annotated[
 ]
 
 
+OWN_ANSWERS = "without effect where answers are given or an assistant of your own is asked"
+
+
 def one_judge(named: list[str] | None) -> str:
     """Return the judge that was named, or "auto". Raises ConfigError if there are several."""
     name, *more = named or ["auto"]
@@ -79,13 +81,14 @@ def one_judge(named: list[str] | None) -> str:
     return name
 
 
+def refuse_unused(why: str, **given: Any) -> None:
+    """Raise ConfigError if one of these options was given. `why` is an English sentence for `say`."""
+    if names := [f"--{name.replace('_', '-')}" for name, value in given.items() if value not in (None, "auto")]:
+        raise ConfigError("{options}: {why}; leave it out", options=listed(names), why=say(why))
+
+
 def log_path(name: str | None, logs_dir: Path | str | None = None) -> Path:
     """Return the path of the log that was named, or of the newest one in the folder of logs."""
-    from ..runs.logs import log_files, named_log
+    from ..runs.logs import named_log, newest_log
 
-    if name is not None:
-        return named_log(name, logs_dir)
-    folder = logs_dir or constants.LOGS_DIR
-    if logs := log_files(folder):
-        return logs[-1]
-    raise ConfigError("{folder}: there are no logs yet; make one with socjudge run", folder=folder)
+    return newest_log(logs_dir) if name is None else named_log(name, logs_dir)

@@ -13,8 +13,8 @@ import typer
 
 from .. import constants
 from .._version import __version__
-from ..base.files import replacing
-from ..base.messages import explained, say
+from ..base.files import checked_page, write_page
+from ..base.messages import say
 from ..base.showing import answered_by, cost_text, money, shown_path
 from ..base.texts import visible
 from ..base.verdict import FINISHED, Verdict, answer_verdict, of_criteria, run_verdict, summary_text
@@ -28,7 +28,7 @@ from .shared import NOT_PASSED, PASSED, UNDECIDED, Uncertified, confirm, echo, i
 if TYPE_CHECKING:
     from ..runs.forecast import RunPlan
 
-_OURS = "<!-- socjudge "  # begins the last line of each summary
+_OURS = b"<!-- socjudge "  # begins the last line of each summary
 # Characters that Markdown or HTML could take for a link, a picture or a tag, and bare addresses, which GitHub would link.
 _MARKUP = re.compile(r"[<>&\[\]`\\|~@$]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 
@@ -72,6 +72,11 @@ def run(
             from ..runbooks.index import open_index
 
             index = open_index(runbooks, index_dir=index_dir)
+        else:
+            given.refuse_unused(
+                given.OWN_ANSWERS, assistant_model=assistant_model, assistant_prompt=assistant_prompt, k=k,
+                runbooks=runbooks, index_dir=index_dir,
+            )  # fmt: skip
         return plan_run(
             questions, answers=own, index=index, assistant_model=assistant_model, assistant_prompt=assistant_prompt,
             answer_repeats=answer_repeats, k=k, judge_model=one_judge(judge_model), judge_prompt=judge_prompt,
@@ -152,14 +157,20 @@ def _carry_out(
     try:
         plan = make_plan()
         if certified:
-            _require_certificate(plan)
+            # imports pandas and scipy, which takes as long as the rest of a run's start
+            from ..certify.certificate import why_uncertified
+            from ..certify.issue import binding_of_judge
+
+            judging = plan.plan
+            if reason := why_uncertified(binding_of_judge(judging.judge, judging.judge_prompt, rubric=judging.rubric)):
+                raise Uncertified(reason)
         if plan.note:
             echo(plan.note, err=True)
         confirm(ask_what_is_free(plan, yes).left, plan.cost_note, yes)
         finished = plan.run(max_cost_usd=cap, progress=not quiet)
         code = report_run(finished)
         if certified:
-            from ..certify.certificate import binding_of_run, certificates_folder, why_uncertified
+            from ..certify.certificate import binding_of_run, certificates_folder
 
             folder = certificates_folder(finished.run.mode)
             if reason := why_uncertified(binding_of_run(finished), folder=folder):
@@ -169,16 +180,6 @@ def _carry_out(
         raise
     _write(summary, _finished_text(finished))
     raise typer.Exit(code)
-
-
-def _require_certificate(plan: RunPlan) -> None:
-    # imports pandas and scipy, which takes as long as the rest of a run's start
-    from ..certify.certificate import why_uncertified
-    from ..certify.issue import binding_of_judge
-
-    judging = plan.plan
-    if reason := why_uncertified(binding_of_judge(judging.judge, judging.judge_prompt, rubric=judging.rubric)):
-        raise Uncertified(reason)
 
 
 def ask_what_is_free(plan: RunPlan, yes: bool) -> RunPlan:
@@ -248,17 +249,6 @@ def _one_line(text: str) -> str:
 
 
 def _write(summary: Path | None, text: str) -> None:
-    if summary is None:
-        return
-    plain = _MARKUP.sub(lambda found: f"&#{ord(found[0])};", visible(text))
-    with explained(
-        "{path}: the report cannot be written ({reason}); remove the cause or take another folder, then try again",
-        path=summary,
-    ):
-        if summary.is_file() and (old := summary.read_bytes()) and _OURS.encode() not in old:
-            raise ConfigError(
-                "{path}: is there already and was not written by socjudge; give another name, or remove it",
-                path=summary,
-            )
-        with replacing(summary) as file:  # as a whole or not at all
-            file.write(f"{plain}\n\n{_OURS}{__version__} -->\n".encode())
+    if summary is not None:
+        plain = _MARKUP.sub(lambda found: f"&#{ord(found[0])};", visible(text))
+        write_page(checked_page(summary, _OURS), f"{plain}\n\n{_OURS.decode()}{__version__} -->\n")

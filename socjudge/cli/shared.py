@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..base.messages import say
-from ..base.showing import money
+from ..base.showing import estimate_text
 from ..base.texts import visible
 from ..errors import ConfigError, SocJudgeError
 from ..records import Usage
@@ -79,13 +79,7 @@ def confirm(estimate: Usage, note: str, yes: bool) -> None:
     """Show what a run will cost, with `note`. NotAgreed if the user does not agree, unless `yes` is true."""
     if not estimate.calls:
         return
-    told = say(
-        "{calls} calls, about {tokens_in:,} tokens in, {tokens_out:,} out; cost: {cost}",
-        calls=estimate.calls,
-        tokens_in=estimate.input_tokens,
-        tokens_out=estimate.output_tokens,
-        cost=money(estimate.cost_usd),
-    )
+    told = estimate_text(estimate)
     echo(told if estimate.cost_usd == 0 else COSTS_MONEY + told, err=True)
     if note:
         echo(note, err=True)

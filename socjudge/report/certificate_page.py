@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from ..base.files import checked_page, write_page
 from ..base.messages import listed, say
 from ..certify.certificate import CONDITIONAL, TRUSTED, UNDECIDED, UNTRUSTED, VALID_DAYS, Certificate
 from ..certify.conditions import ALPHA, HALF, JUMP, MAX_JUMPY, WRONG
@@ -15,7 +16,7 @@ from ..certify.from_people import LEAST_SHARED
 from ..records import is_embedded
 from ..stats.basics import MIN_QUESTIONS, OVERALL
 from ..stats.trust import CORRELATION, LOOKS, MARGIN, MAX_NOISE
-from .page import checked_page, page_environment, write_page
+from .page import PAGE_MARK, page_environment
 
 _LOOKS = {TRUSTED: "trusted", CONDITIONAL: "conditional", UNTRUSTED: "untrusted", UNDECIDED: "undecided"}
 _MARKS = {"shown": "○", "ranked": "△", "open": "△", "against": "×", "untried": "–"}
@@ -38,7 +39,7 @@ def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
     >>> sj.certify.write_certificate_page("certificate.html", certificate).name
     'certificate.html'
     """
-    path = checked_page(path)
+    path = checked_page(path, PAGE_MARK)
     bound = certificate.binding
     issued = datetime.fromisoformat(certificate.issued_at)
     rule = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -35,11 +35,6 @@ class Row(NamedTuple):
     flags: list[str]
 
 
-class Table(NamedTuple):
-    heads: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]  # of texts; the first is the heading of the row
-
-
 def counted(run: EvaluationRun) -> tuple[EvaluationRun, RunSummary]:
     """Return the run with the summary that follows from its answers, because that of a log may have been edited, and
     the summary that it would have if every missing score were 100."""
@@ -68,24 +63,23 @@ def rows_of(run: EvaluationRun) -> list[Row]:
     return sorted(rows, key=lambda row: OUTCOMES.index(row.verdict.outcome))
 
 
-def means_of(scores: pd.DataFrame, by_criterion: pd.DataFrame) -> Table:
+def means_of(scores: pd.DataFrame, by_criterion: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of means as texts, with each mean's interval: lowest and highest if there are too few questions."""
     found = pd.concat([by_criterion, summarise_scores(scores, by=()).assign(criterion=OVERALL)])
-    head, ranges = _ranges(found)
-    heads = (say("Criterion"), say("Mean"), head, say("Questions"), say("Scores missing"))
-    rows = [
-        (row["criterion"], points(row["mean"]), interval, str(row["n"]), str(row["n_missing"]))
-        for row, interval in zip(found.astype({"criterion": object}).to_dict("records"), ranges, strict=True)
-    ]
-    return Table(heads, rows)
-
-
-def _ranges(means: pd.DataFrame) -> tuple[str, list[str]]:
-    """Return a column's heading, and each mean's interval: lowest and highest mean if there are too few questions."""
-    texts = []
-    for row in means.to_dict("records"):
-        low, high = ("lowest", "highest") if row["n"] < FEWEST else ("ci_low", "ci_high")
-        texts.append("–" if pd.isna(row[low]) else f"{points(row[low])} – {points(row[high])}")
-    return say("95 % interval") if (means["n"] >= FEWEST).all() else say("Lowest to highest"), texts
+    is_enough = found["n"] >= FEWEST
+    low, high = (
+        found[interval].where(is_enough, found[extreme]).map(points)
+        for interval, extreme in (("ci_low", "lowest"), ("ci_high", "highest"))
+    )
+    ranges = (low + " – " + high).where(low != "–", "–")
+    columns = {
+        say("Criterion"): found["criterion"],
+        say("Mean"): found["mean"].map(points),
+        say("95 % interval") if is_enough.all() else say("Lowest to highest"): ranges,
+        say("Questions"): found["n"],
+        say("Scores missing"): found["n_missing"],
+    }
+    return pd.DataFrame({head: list(map(str, values)) for head, values in columns.items()})
 
 
 def points(value: Any, shape: str = ".1f") -> str:
@@ -116,46 +110,28 @@ def compared(before: EvaluationRun, run: EvaluationRun) -> dict[str, Any]:
         effect = compare_runs(before, run)
     except ConfigError as error:  # another judging and other answers, or no common question
         return {"before": before, "lines": [str(error)], "table": None, "is_tested": False}
-    table = Table(tuple(map(str, effect.table)), list(effect.table.itertuples(index=False, name=None)))
-    return {"before": before, "lines": effect.lines, "table": table, "is_tested": True}
+    return {"before": before, "lines": effect.lines, "table": effect.table, "is_tested": True}
 
 
-def trend_of(scores: pd.DataFrame, most: int) -> list[dict[str, str]]:
-    """Return the charts of the latest runs of a history. There is none for a single run, or if nothing was scored."""
+def trend_of(scores: pd.DataFrame, most: int) -> dict[str, str]:
+    """Return {caption: chart} of the latest runs of a history; nothing for a single run, or if nothing was scored."""
     dated = scores.dropna(subset=["started_at"])
     latest = dated["run_id"].drop_duplicates().tail(most)
     dated = dated[dated["run_id"].isin(latest)]
     if len(latest) < 2 or dated["score"].isna().all():
-        return []
-    means = summarise_scores(dated, by="run_id").set_index("run_id").loc[latest, "mean"]
-    words = "{count} runs over time; overall means, the oldest first: {means}"
-    alt = say(words, count=len(latest), means=", ".join(map(points, means)))
-    plots = [plot_criterion_trend]
+        return {}
+    charts = {say("{count} runs over time, by criterion", count=len(latest)): chart_url(plot_criterion_trend, dated)}
     if dated["question_id"].nunique() <= MOST_ROWS:
-        plots.append(plot_question_strip)
-    return [_chart(plot, dated, alt) for plot in plots]
+        charts[say("{count} runs over time, by question", count=len(latest))] = chart_url(plot_question_strip, dated)
+    return charts
 
 
-# -- charts
-
-
-def run_charts(scores: pd.DataFrame, by_criterion: pd.DataFrame) -> dict[str, Any]:
-    """Return the charts of a run, without its trend. There is none if nothing was scored."""
+def run_charts(scores: pd.DataFrame) -> dict[str, str]:
+    """Return {caption: chart} of a run; nothing if nothing was scored."""
     if scores["score"].isna().all():
         return {}
-    means = [
-        ", ".join(f"{name} {mean:.1f}" for name, mean in zip(own.iloc[:, 0], own["mean"], strict=True))
-        for own in (by_criterion, summarise_scores(scores, by="category"))
-    ]
-    alts = (
-        say("Scores per criterion. Means: {means}", means=means[0]),
-        say("Means per category and criterion. Categories: {means}", means=means[1]),
-    )
+    words = "Scores per criterion (a score per answer, boxes for the quartiles, a dashed pass line)"
     return {
-        "scores": _chart(plot_score_distribution, scores, alts[0]),
-        "categories": _chart(plot_category_breakdown, scores, alts[1]),
+        say(words): chart_url(plot_score_distribution, scores),
+        say("Means per category and criterion (n answers)"): chart_url(plot_category_breakdown, scores),
     }
-
-
-def _chart(plot: Callable[[pd.DataFrame], Any], frame: pd.DataFrame, alt: str) -> dict[str, str]:
-    return {"src": chart_url(plot, frame), "alt": alt}

@@ -51,7 +51,6 @@ class RunComparison:
     conditions: pd.DataFrame = field(repr=False)
     finding: str  # the result in words, as `compare_judges` gives it for 総合
     notes: tuple[str, ...] = ()  # what was left out of the comparison, and what cannot be known
-    judging: str = ""  # what differs in judge, prompt and criteria; "" if the assistant was compared
     # for two judges: which points of the second correspond to the pass line of the first, or why this cannot be said
     corresponding: str = ""
     # the frame of `bridge_judges` from which this text comes; empty if there are too few questions for it
@@ -201,7 +200,7 @@ def compare_runs(
             bridge = bridge_judges(pooled.assign(pass_threshold=line), old=ids[0], new=ids[1], by="run_id")
         corresponding = _corresponding(_overall(found)["n"], bridge, questions, line, judges)
     finding = _overall(found)["conclusion"]
-    return RunComparison(ids[0], ids[1], found, questions, words, finding, tuple(notes), judging, corresponding, bridge)
+    return RunComparison(ids[0], ids[1], found, questions, words, finding, tuple(notes), corresponding, bridge)
 
 
 class _Side(NamedTuple):
@@ -298,19 +297,13 @@ def _overall(found: pd.DataFrame) -> dict[Any, Any]:
 def _corresponding(
     count: int, bridge: pd.DataFrame, questions: pd.DataFrame, line: float, judges: dict[str, Any]
 ) -> str:
-    if bridge.empty:
+    row = {"pass_line_low": math.nan} if bridge.empty else _overall(bridge)
+    if math.isnan(row["pass_line_low"]):  # too few questions, no correlation, or a single question decides the line
         words = (
-            "which points with {new} correspond to {line:g} with {old} cannot be said from {count} questions; let both "
-            "judge at least {least}"
+            "{count} questions do not show which points with {new} correspond to {line:g} with {old}; it takes {least} "
+            "or more that both order alike"
         )
         return say(words, line=line, count=count, least=MIN_QUESTIONS, **judges)
-    row = _overall(bridge)
-    if math.isnan(row["pass_line_low"]):  # no correlation is shown, or a single question decides the line
-        words = (
-            "these answers do not show which points with {new} correspond to {line:g} with {old} (correlation of the "
-            "two judges {correlation:.2f})"
-        )
-        return say(words, line=line, correlation=row["correlation"], **judges)
     told = say(
         "{line:g} points with {old} correspond to about {points:.0f} with {new} (95 % interval {low:.0f} "
         "to {high:.0f}); with the line at {line:g}, {kept} answers change their verdict, and {moved} with "

@@ -7,7 +7,6 @@ outside when it is opened.
 from __future__ import annotations
 
 import base64
-import contextlib
 import functools
 import hashlib
 import warnings
@@ -21,17 +20,17 @@ from markupsafe import Markup
 
 from .. import constants
 from .._version import __version__
-from ..base.files import as_path, replacing
-from ..base.messages import Language, explained, language, say, speaking
+from ..base.files import as_path, checked_page, write_page
+from ..base.messages import Language, language, say, speaking
 from ..base.pass_rule import reaches, run_rule
 from ..base.showing import symbols
 from ..base.texts import visible
 from ..base.verdict import of_criteria, rate_text, reason_text, rule_text, run_verdict, summary_verdict
 from ..certify.certificate import run_certificate
 from ..errors import ConfigError
-from ..history.frames import load_runs, load_scores
+from ..history.frames import load_scores
 from ..records import EvaluationRun
-from ..runs.logs import load_run, named_log
+from ..runs.logs import load_run, named_log, newest_log
 from ..settings import open_project
 from ..stats.basics import OVERALL, summarise_scores
 from ..stats.gate import gate_confidence
@@ -43,7 +42,7 @@ TREND_RUNS = 12  # a chart of the page's width can label this many
 MOST_ANSWERS = 200
 ON_PAPER = 5  # answers that did not pass are printed in full
 
-_MARK = b'<meta name="generator" content="socjudge '  # written by head.html.j2
+PAGE_MARK = b'<meta name="generator" content="socjudge '  # written by head.html.j2
 
 
 def write_report(
@@ -85,7 +84,7 @@ def write_report(
     tongue, history = lang or language(), None
     if tongue not in get_args(Language):
         raise ConfigError("lang is {found!r}, expected 'ja' or 'en'", found=lang)
-    path = checked_page(path)  # before the logs are read
+    path = checked_page(path, PAGE_MARK)  # before the logs are read
     if isinstance(run_or_log, EvaluationRun):
         run = run_or_log
     else:
@@ -120,13 +119,8 @@ def log_before(log: Path) -> Path | None:
 def _of_log(given: Path) -> tuple[EvaluationRun, pd.DataFrame | None]:
     """Return the run of a log, or of the newest log in a folder, and the scores of this run and of those before it in
     the folder, the oldest first. They are None if the run is not among those of the folder."""
-    if given.is_dir() or given == constants.LOGS_DIR:
-        runs = load_runs(given).sort_values("started_at", kind="stable", na_position="first")
-        if runs.empty:
-            raise ConfigError("{folder}: there are no logs yet; make one with socjudge run", folder=given)
-        log = given / runs["log"].iloc[-1]
-    else:
-        log = named_log(given)
+    is_folder = given.is_dir() or given == constants.LOGS_DIR
+    log = newest_log(given) if is_folder else named_log(given)
     run = load_run(log)
     with warnings.catch_warnings(action="ignore"):  # of other logs, which were told of before or are not asked for
         scores = load_scores(log.parent).astype({"run_id": object})
@@ -147,13 +141,13 @@ def _contents(run: EvaluationRun, history: pd.DataFrame | None, baseline: Evalua
         "run": run, "verdict": verdict, "rate": rate_text(run.summary, verdict), "gate": gate, "best": best,
         "best_verdict": summary_verdict(best), "gate_verdicts": GATE_VERDICTS,
         "rule_words": rule_text(total, rule), "needed": rule.needed(total),
-        "conclusion": conclusion(run, verdict, gate, rule, by_criterion),
+        "conclusion": conclusion(run, gate, by_criterion),
         "suggestion": suggestion(verdict, certificate, gate, rule), "cautions": cautions(run, logged),
         "facts": run_facts(run, certificate), "means": means_of(scores, by_criterion),
         # The name contains a hash. The page shows it among the facts of the run.
         "certificate_line": line.replace(certificate.name, say("there is one"), 1) if certificate else line,
-        "charts": run_charts(scores, by_criterion),
-        "trend": [] if history is None else trend_of(history, TREND_RUNS),
+        "charts": run_charts(scores),
+        "trend": {} if history is None else trend_of(history, TREND_RUNS),
         "comparison": None if baseline is None else compared(baseline, run),
         "glossary": glossary(), "boxes": BOXES, "lines": LINES,
     }  # fmt: skip
@@ -195,35 +189,3 @@ def _asset(name: str) -> dict[str, Any]:
     text = (symbols() if name == "report.css" else "") + (Path(__file__).parent / name).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return {"text": Markup(text), "csp": f"'sha256-{digest}'"}
-
-
-def checked_page(path: Path | str) -> Path:
-    """Return the path of a page. ConfigError if its folder is missing, or if what is there is no page of socjudge."""
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise ConfigError(
-            "{path}: there is no folder {folder} to put the report in; make it first", path=path, folder=path.parent
-        )
-    if path.is_dir():
-        raise ConfigError(
-            "{path}: is a folder; give the report a name, such as {example}", path=path, example=path / "report.html"
-        )
-    is_ours, words = True, "{path}: a file is there, but it cannot be read ({reason}); give the report another name"
-    with explained(words, path=path), contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-        is_ours = _MARK in file.read(4096)
-    if not is_ours:
-        raise ConfigError(
-            "{path}: is there already and was not written by socjudge; give another name, or remove it", path=path
-        )
-    return path
-
-
-def write_page(path: Path, html: str) -> None:
-    with (
-        explained(
-            "{path}: the report cannot be written ({reason}); remove the cause or take another folder, then try again",
-            path=path,
-        ),
-        replacing(path) as file,
-    ):
-        file.write(html.encode("utf-8"))

@@ -136,7 +136,7 @@ def plan_trial(
     edited = Prompt(before.id, text)
     edited = replace(edited, id=f"{before.id}+{edited.sha256[:8]}")  # logs show this id
     check_prompt(edited, kind, run.rubric)
-    judge = judge_model or _model_of(run.run.judge_model)
+    judge = judge_model or usual_model_of(run.run.judge_model)
     folder = constants.LOGS_DIR / "trials" if logs_dir is None else as_path(logs_dir)
 
     def judging(prompt: Prompt) -> Plan:
@@ -157,7 +157,7 @@ def plan_trial(
         def answering(prompt: Prompt) -> Plan:
             return plan_answers(
                 questions, index=index, answers=None, assistant_prompt=prompt, judge_model=judge,
-                assistant_model=assistant_model or _model_of(run.run.assistant_model), judge_prompt=judge_prompt,
+                assistant_model=assistant_model or usual_model_of(run.run.assistant_model), judge_prompt=judge_prompt,
                 rubric=run.rubric, answer_repeats=1, judge_repeats=1, k=run.run.k,
             )  # fmt: skip
 
@@ -247,7 +247,8 @@ def _known_prompt(run: EvaluationRun, base: str, kind: Kind) -> Prompt:
     return load_prompt(default_prompt_id(kind) if base in (UNKNOWN, STORED) else base, kind=kind, rubric=run.rubric)
 
 
-def _model_of(name: str) -> str:
+def usual_model_of(name: str) -> str:
+    """Return the model of a stored run that can be asked again, by its name in the log."""
     return "auto" if name in (UNKNOWN, STORED) else name
 
 

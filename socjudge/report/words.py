@@ -8,8 +8,8 @@ import pandas as pd
 
 from ..base.conditions import CONDITIONS, conditions_of_info
 from ..base.messages import listed, say, sentences
-from ..base.pass_rule import PassRule, reaches
-from ..base.verdict import Verdict
+from ..base.pass_rule import PassRule, reaches, run_rule
+from ..base.verdict import Verdict, run_verdict
 from ..certify.certificate import TRUSTED, UNTRUSTED, Certificate
 from ..records import BARE, UNKNOWN, EvaluationRun, RunSummary, is_embedded
 from .contents import shown_time
@@ -72,15 +72,13 @@ LINES = ("Conditions", "Decided by (name)", "Signature", "Date", "To be decided 
 GATE_VERDICTS = {"合格": Verdict("passed"), "不合格": Verdict("failed"), "判定保留": Verdict("open")}
 
 
-def conclusion(
-    run: EvaluationRun, verdict: Verdict, gate: pd.Series, rule: PassRule, by_criterion: pd.DataFrame
-) -> list[str]:
+def conclusion(run: EvaluationRun, gate: pd.Series, by_criterion: pd.DataFrame) -> list[str]:
     """Return a paragraph about what the verdict rests on, and then what to do next, one text per step. The verdict is
     not decided here. `gate` is from `gate_confidence`, and `by_criterion` from `summarise_scores`."""
-    summary = run.summary
+    summary, verdict = run.summary, run_verdict(run)
     told = say("{verdict}: {reason}.", verdict=verdict.word, reason=verdict.reason)
     if verdict.outcome != "open":
-        told, steps = _ended(summary, verdict, gate, rule), [_next(verdict)]
+        told, steps = _ended(summary, verdict, gate, run_rule(run.run)), [_next(verdict)]
     elif summary.is_part:
         words = (
             "Next: finish the run (start it again), or report on all of its answers. A part of a run has no verdict."
@@ -153,16 +151,11 @@ def suggestion(verdict: Verdict, certificate: Certificate | None, gate: pd.Serie
         doubts.append(say("nobody has tried whether the judge's scores can be believed (no certificate)"))
     if unsure := dict.fromkeys(each.criterion for each in words if each.word != TRUSTED):
         doubts.append(say("the judge is not fully trusted on {criteria}", criteria=listed(unsure)))
-    is_judged_again = not pd.isna(gate["p_rerun"])
-    is_firm = gate["verdict"] == "合格" if is_judged_again else reaches(gate["pass_rate_low"], rule.rate)
-    if not is_firm:
-        doubts.append(
-            say(
-                "the noise of the scores could change the verdict"
-                if is_judged_again
-                else "the questions are few, and others like them might not reach the rule"
-            )
-        )
+    if pd.isna(gate["p_rerun"]):  # nothing was judged again
+        if not reaches(gate["pass_rate_low"], rule.rate):
+            doubts.append(say("the questions are few, and others like them might not reach the rule"))
+    elif gate["verdict"] != "合格":
+        doubts.append(say("the noise of the scores could change the verdict"))
     if doubts:
         return "With conditions", say("it passed, but {reasons}.", reasons=listed(doubts))
     return "May be used", say(
@@ -180,17 +173,11 @@ def run_facts(run: EvaluationRun, certificate: Certificate | None) -> list[tuple
     info, unknown = run.run, say("unknown")
     usage = None if info.schema_version == BARE else run.usage
     told = conditions_of_info(info, run.rubric.criteria) | {"runbooks": listed(info.runbooks)}
-    calls, cost, tokens = unknown, unknown, unknown
-    if usage is not None:
-        calls, cost = f"{usage.calls:,}", unknown if usage.cost_usd is None else f"${usage.cost_usd:,.4f}"
-        words = "{input:,} in, {output:,} out"
-        tokens = say(words, input=usage.input_tokens, output=usage.output_tokens)
     found = [
         (say("Started"), shown_time(info.started_at)),
         *((say(each.name), _short(told.get(each.column, ""))) for each in CONDITIONS),
-        (say("Calls"), calls),
-        (say("Tokens"), tokens),
-        (say("Cost"), cost),
+        (say("Calls"), unknown if usage is None else f"{usage.calls:,}"),
+        (say("Cost"), unknown if usage is None or usage.cost_usd is None else f"${usage.cost_usd:,.4f}"),
         (say("Judges again the answers of"), info.rejudged_from),
         (say("Log"), run.log_path.name if run.log_path else unknown),
         (say("Run id"), info.run_id),
@@ -217,14 +204,6 @@ def cautions(run: EvaluationRun, logged: RunSummary) -> list[str]:
                 logged_passed=logged.passed_questions,
                 total=summary.total_questions,
                 passed=summary.passed_questions,
-            )
-        )
-    if is_embedded(info.judge_model_resolved):
-        found.append(
-            say(
-                "The judge {judge} is the embedded default, rules and sentence similarity, not an LLM. Its scores "
-                "show that the evaluation works; they are no evidence that the answers are right.",
-                judge=info.judge_model_resolved,
             )
         )
     if info.judge_model == info.assistant_model != UNKNOWN and not is_embedded(info.judge_model_resolved):

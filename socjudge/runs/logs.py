@@ -157,6 +157,14 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
     return [place / name for name in names]
 
 
+def newest_log(logs_dir: Path | str | None = None) -> Path:
+    """Return the log of a folder that began last. ConfigError if the folder has none."""
+    if logs := log_files(logs_dir):
+        return logs[-1]
+    folder = logs_dir or constants.LOGS_DIR
+    raise ConfigError("{folder}: there are no logs yet; make one with socjudge run", folder=folder)
+
+
 def is_log_name(name: str) -> bool:
     return name.startswith("judge_eval_") and name.endswith((".json", ".json.gz"))
 

@@ -18,6 +18,7 @@ from conftest import ROOT
 from support.command_line import socjudge, socjudge_here
 from support.runs import log_of, one_run
 from support.service import KEY, Service, error, is_judge_call, judgement
+from typer.testing import CliRunner
 
 from socjudge.cli.app import app
 from socjudge.runbooks.index import RunbookIndex
@@ -296,6 +297,21 @@ def test_what_was_typed_wrong_is_said_with_the_nearest_that_exists(typed: str, t
     done = socjudge_here(*typed.split())
     assert done.returncode == 2
     assert f"Error: {told}\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "named"),
+    [
+        ("ask 初動は？ --answers bot.py:answer --model offline", "--model"),
+        ("run --answers {bot}:answer --k 3 --assistant-prompt assistant-3", "--assistant-prompt, --k"),
+        ("certify --check --labels labels --budget 0.1", "--labels, --budget"),
+    ],
+)
+def test_an_option_that_would_have_no_effect_is_refused_by_its_name(tmp_path: Path, typed: str, named: str) -> None:
+    bot = tmp_path / "bot.py"
+    bot.write_text("def answer(question):\n    return '端末を隔離する。'\n", encoding="utf-8")
+    done = CliRunner().invoke(app, typed.format(bot=bot).split())
+    assert done.exit_code == 2 and f"socjudge: {named}: " in done.stderr
 
 
 @pytest.mark.parametrize("lang", ["ja", "en"])

@@ -118,7 +118,7 @@ def test_two_judges_are_compared_on_the_same_answers() -> None:
         "gpt-4oに比べ、gpt-5は同じ回答に4.2点低く付け、合格は8問のままです。"
         "偶然では説明しにくい差です（95%区間 -5.5〜-2.9点、p=0.002、10問）。"
     )
-    assert "gpt-4o→gpt-5" in found.judging
+    assert "gpt-4o→gpt-5" in found.conditions["phrase"].iloc[0]
     other = after.assign(answer_sha256=after["answer_sha256"].replace("3", "別"))
     with pytest.raises(ConfigError, match=r"gpt-5.*rejudge"):
         compare_runs(before, other)
@@ -169,16 +169,14 @@ def test_the_corresponding_line_is_of_the_line_of_the_first_run() -> None:
 
 def test_with_too_few_questions_no_line_is_said_to_correspond() -> None:
     found = by_judges(MILD[:7], STRICT[:7])
-    assert found.lines[1].endswith("両方が採点した質問が8問以上ないと分かりません（今は7問）")
+    assert found.lines[1].endswith("、7問からは分かりません。両方のJudgeが同じ順に並べる質問が8問以上必要です")
     assert found.bridge.empty
 
 
 @pytest.mark.slow
 def test_judges_that_do_not_prefer_the_same_answers_have_no_corresponding_line() -> None:
     found = by_judges(MILD, [70, 40, 80, 60, 90, 50, 75, 45, 85, 66])
-    assert found.lines[1].startswith(
-        "mildの70点にあたるstrictの点は、これらの回答からは分かりません（2つのJudgeの点の相関 "
-    )
+    assert found.lines[1].startswith("mildの70点がstrictの何点にあたるかは、10問からは分かりません。")
     assert "偶然の差かもしれません" in found.lines[0] and "質問ごとの点は±26点ばらつきます" in found.lines[0]
 
 
@@ -187,7 +185,7 @@ def test_a_line_that_a_single_question_decides_has_no_interval_and_is_not_said()
     old = [*[90.0] * 9, 40.0]  # without the last question, this judge tells no two answers apart
     for new in ([*[70.0] * 9, 30.0], [*[70.0] * 8, 69.0, 30.0]):
         found = by_judges(old, new)
-        assert "これらの回答からは分かりません" in found.lines[1]
+        assert "10問からは分かりません" in found.lines[1]
         assert "nan" not in repr(found) and "nan" not in found._repr_html_()
 
 
