@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import constants
-from ..records import UNKNOWN, AssistantAnswer, Evaluation, EvaluationResult, EvaluationRun
+from ..records import UNKNOWN, AssistantAnswer, Evaluation, EvaluationResult, EvaluationRun, Usage
 from .conditions import CONDITIONS
 from .messages import column_words, language, listed, say
 from .pass_rule import reaches
@@ -102,6 +102,17 @@ def money(cost_usd: float | None) -> str:
     return say("about ${usd:.4f} ({yen:.1f} yen)", usd=cost_usd, yen=cost_usd * last_good_project().jpy_per_usd)
 
 
+def estimate_text(left: Usage) -> str:
+    """Return the calls, tokens and cost that are left of a run, or of several, as text."""
+    return say(
+        "{calls:,} calls, about {input:,} tokens in, {output:,} out; cost: {cost}",
+        calls=left.calls,
+        input=left.input_tokens,
+        output=left.output_tokens,
+        cost=money(left.cost_usd),
+    )
+
+
 def cost_text(run: EvaluationRun) -> str:
     """Return the cost of a run as text. If only the assistant's cost is unknown, return the cost of the judge."""
     judge_usd = run.run.judge_usage.cost_usd
@@ -118,10 +129,14 @@ def shown_path(path: Path | None) -> Path | None:
     return path.relative_to(project)
 
 
-def one_line(text: object, length: int = 60) -> str:
-    """A text in quotes on one line of at most `length` characters, with invisible ones made visible."""
+def clipped(text: object, length: int = 80) -> str:
+    """A text on one line of at most `length` characters, with invisible ones made visible."""
     line = " ".join(visible(str(text)).split())
-    return f"'{line if len(line) <= length else line[: length - 1] + '…'}'"
+    return line if len(line) <= length else line[: length - 1] + "…"
+
+
+def one_line(text: object, length: int = 60) -> str:
+    return f"'{clipped(text, length)}'"
 
 
 def dollars(cost_usd: float | None) -> str:

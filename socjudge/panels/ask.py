@@ -8,9 +8,13 @@ from pathlib import Path
 
 import ipywidgets as widgets
 
+from ..answering.assistant import follows_on, handle_query
+from ..answering.own_assistant import Assistant
 from ..base.messages import say
-from ..base.showing import answer_html, block, escape, one_line
+from ..base.showing import answer_html, block, clipped, escape
 from ..records import AssistantAnswer, EvalQuestion
+from ..runbooks.index import open_index
+from ..runs.given_answers import open_answers
 from ..settings import open_project
 from .controls import OWN, Panel, button, field, heading, html, model_box, own_choices, told_in, usual_model
 
@@ -105,15 +109,13 @@ class AskPanel(Panel):
     def _keep(self, asked: list[str]) -> None:
         self._asked = asked[-MOST_KEPT:]
         self._follow_on.layout.display = "" if self._asked else "none"
-        questions = "」「".join(one_line(question, 40)[1:-1] for question in self._asked)
+        questions = "」「".join(clipped(question, 40) for question in self._asked)
         told = say(
             "↪ The next question is searched for together with the ones before it: 「{questions}」", questions=questions
         )
         self.before.value = block("", escape(told))
 
     def _answer(self, question: str) -> None:
-        from ..answering.assistant import follows_on
-
         with told_in(self.status):
             if self.assistant.value or not follows_on(question):
                 self.start_anew()
@@ -127,9 +129,6 @@ class AskPanel(Panel):
         self.ask_button.disabled = False
 
     def _answer_of_ours(self, question: str) -> AssistantAnswer:
-        from ..answering.assistant import handle_query
-        from ..runbooks.index import open_index
-
         index = open_index(self._runbooks, index_dir=self._index_dir)
         previous = None
         if self._asked:  # the questions so far, with the answer to the last one
@@ -138,8 +137,5 @@ class AskPanel(Panel):
 
     def _answer_of_own(self, question: str) -> AssistantAnswer:
         """Return the answer to a question from the chosen source: your own assistant, or a file of answers."""
-        from ..answering.own_assistant import Assistant
-        from ..runs.given_answers import open_answers
-
         own = open_answers(self.assistant.value.removeprefix(OWN), [EvalQuestion("?", "", question, ())])
         return own.ask(question) if isinstance(own, Assistant) else own[0]  # type: ignore[index]

@@ -15,14 +15,15 @@ import traitlets
 from .. import constants
 from ..base.messages import say
 from ..base.redact import surprise_text
-from ..base.showing import block, block_style, escape, shown_path
-from ..base.texts import visible
+from ..base.showing import block, block_style, clipped, escape, shown_path
 from ..errors import SocJudgeError
+from ..history.frames import load_runs
 from ..models.opening import OFFLINE, Task
 from ..prompts.saved import list_prompts
 from ..prompts.templates import Kind, default_prompt_id
 from ..runs.logs import log_files
 from ..settings import open_project
+from .views.history import run_label
 
 # Dicts, so that each widget makes a layout of its own. A shared layout would be hidden for all widgets.
 WIDE = {"width": "min(100% - 4px, 64em)"}  # fits within the margins of a control
@@ -138,26 +139,12 @@ def number_box(name: str, value: int, most: int = 1000) -> Any:
     return field(widgets.BoundedIntText, name, value=value, min=1, max=most, layout=NARROW)
 
 
-def seconds_box(name: str, value: float, least: float = 0.0) -> Any:
-    """Return a box for a number of seconds, from `least` to one day."""
-    return field(widgets.BoundedFloatText, name, value=value, min=least, max=86_400, step=10, layout=NARROW)
-
-
-def as_choice(text: object) -> str:
-    """Return a text from a log as one line of at most 80 characters, with invisible characters made visible."""
-    line = " ".join(visible(str(text)).split())
-    return line if len(line) <= 80 else line[:79] + "…"
-
-
 def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str, Path]]:
     """Return (label, path) for each of the newest logs in a folder, the newest first. `blind`: without the mean score,
     for a person who scores the answers. Raises ConfigError in the same cases as `log_files`."""
     logs = log_files(logs_dir)[: -MOST_CHOICES - 1 : -1]
     if not logs:
         return []
-    from ..history.frames import load_runs  # pandas takes half a second to import
-    from .views.history import run_label
-
     known = {run["log"]: run for run in load_runs(logs_dir).to_dict("records")}
     choices = []
     for log in logs:
@@ -166,22 +153,16 @@ def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str,
         if run is not None:
             is_unread = blind or pd.isna(run["mean_score"])  # NaN; None if no run of the folder has a mean
             label = run_label(run) + ("" if is_unread else "  " + say("mean {mean:.1f}", mean=run["mean_score"]))
-        choices.append((as_choice(label), log))
+        choices.append((clipped(label), log))
     return choices
 
 
 def own_choices() -> list[tuple[str, str]]:
-    """Return (label, value) for each of your own assistants in socjudge.toml. The value is `OWN` and the name.
-    A default source of answers that is not one of them, such as a file of answers, comes first."""
-    project = open_project()
-    names, default = list(project.assistants), project.answers
-    if default and default not in names:
-        names = [default, *names]
-    return [(_own_label(name, name in project.assistants or ".py:" in name), f"{OWN}{name}") for name in names]
-
-
-def _own_label(name: str, is_asked: bool) -> str:
-    shown = as_choice(shown_path(Path(name)))
-    if is_asked:
-        return say("ask {name}, an assistant of your own", name=shown)
-    return say("answers of {name}", name=shown)
+    """Return (label, value) for the default source of answers and each of your own assistants in socjudge.toml. The
+    value is `OWN` and the name, or the path of a file of answers."""
+    project, choices = open_project(), []
+    for name in filter(None, dict.fromkeys([project.answers, *project.assistants])):
+        is_asked = name in project.assistants or ".py:" in name
+        words = "ask {name}, an assistant of your own" if is_asked else "answers of {name}"
+        choices.append((say(words, name=clipped(shown_path(Path(name)))), f"{OWN}{name}"))
+    return choices

@@ -15,9 +15,6 @@ from ..base.files import as_path
 from ..base.messages import say
 from ..base.pass_rule import row_lines
 from ..base.showing import block, escape
-from ..charts.runs import plot_criterion_trend
-from ..charts.scores import plot_category_breakdown
-from ..charts.style import chart_url
 from ..errors import ConfigError
 from ..history.frames import load_runs, load_scores
 from ..report.effect import compare_runs
@@ -26,14 +23,10 @@ from ..stats.matrix import FAILED, PASSED, question_matrix, run_names
 from .again import JudgeAgain
 from .controls import AUTO, ROW, Panel, button, field, heading, html, told_in
 from .matrix import Matrix
-from .views.history import answers_html, chart_html, head_text, runs_html, save_report
+from .views.history import answers_html, head_text, runs_html, save_report
 
 SHOWN_RUNS = 30  # columns; the newest
 MOVED = 5.0  # points between two runs that are called a difference
-CHARTS: dict[str, Callable[[pd.DataFrame], Any]] = {
-    "Criteria over time": plot_criterion_trend,
-    "Categories × criteria": plot_category_breakdown,
-}
 _ONLY = {"All": "", "Failed only": "failed", "Verdicts differ": "split", "Moved": "moved"}
 _ORDERS = {"As in the dataset": "", "Lowest score first": "low", "Largest difference first": "difference"}
 
@@ -65,18 +58,14 @@ class HistoryExplorer(Panel):
         self.report_button = button(say("Report"), "file-text")
         self.again_button = button(say("Have another judge score"), "gavel")
         self.compare_button = button(say("Compare two"), "columns")
-        self.status, self.legend, self.told, self.detail, self.table, self.chart_view = (html() for _ in range(6))
+        self.status, self.legend, self.told, self.detail, self.table = (html() for _ in range(5))
         self.again = JudgeAgain(self.logs_dir, self.reload)
         self.again.layout.display = "none"
         self.line = field(
             widgets.FloatSlider, say("Pass line (points)"), min=0, max=100, step=1, value=70, readout_format=".0f",
             continuous_update=False, layout={"width": "min(100% - 4px, 40em)"},
         )  # fmt: skip
-        self.chart = widgets.Dropdown(options=[(say(name), name) for name in CHARTS], description=say("Charts"))
-        self.more = widgets.Accordion(
-            [widgets.VBox([self.line, self.table]), widgets.VBox([self.chart, self.chart_view])],
-            titles=(say("With another pass line"), say("Charts")),
-        )
+        self.more = widgets.Accordion([widgets.VBox([self.line, self.table])], titles=(say("With another pass line"),))
         super().__init__(
             [
                 heading(f"📈 {say('History of runs')}"), widgets.HBox([self.only, self.order, self.reload_button], layout=ROW),
@@ -92,7 +81,7 @@ class HistoryExplorer(Panel):
     def _connect(self) -> None:
         watched = [
             (self.only, "value", self._arrange), (self.order, "value", self._arrange), (self.matrix, "picked", self._pick),
-            (self.matrix, "chosen", self._open), (self.line, "value", self._unfold), (self.chart, "value", self._unfold),
+            (self.matrix, "chosen", self._open), (self.line, "value", self._unfold),
             (self.more, "selected_index", self._unfold),
         ]  # fmt: skip
         for control, name, act in watched:
@@ -208,19 +197,8 @@ class HistoryExplorer(Panel):
         return block("warn", words, escape(told))
 
     def _unfold(self) -> None:
-        if not len(self.runs):
-            return
-        if self.more.selected_index == 0:
+        if len(self.runs) and self.more.selected_index == 0:
             self.table.value = runs_html(self.runs, self.scores, self.line.value)
-        elif self.more.selected_index == 1:
-            with told_in(self.chart_view):
-                self.chart_view.value = self._chart()
-
-    def _chart(self) -> str:
-        name, dated = self.chart.value, self.scores.dropna(subset=["started_at"])
-        if dated["score"].isna().all():
-            return block("warn", say("No answer was scored, so there is no chart."))
-        return chart_html(chart_url(CHARTS[name], dated), say("Chart: {name}", name=say(name)))
 
     # -- what a person does
 

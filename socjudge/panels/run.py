@@ -14,10 +14,11 @@ from IPython import get_ipython
 from .. import constants
 from ..answering.dataset import load_eval_dataset
 from ..base.messages import listed, say
-from ..base.showing import block, escape
+from ..base.showing import block, clipped, escape
 from ..models.gate import get_settings
 from ..models.opening import list_models
 from ..records import EvaluationRun, RunOptions
+from ..runbooks.index import build_index, find_index, outdated_files
 from ..runs.forecast import RunPlan, foresee
 from ..runs.given_answers import open_answers
 from ..runs.logs import load_run
@@ -26,7 +27,6 @@ from ..settings import open_project
 from .controls import (
     OWN,
     ROW,
-    as_choice,
     button,
     field,
     heading,
@@ -37,7 +37,6 @@ from .controls import (
     number_box,
     own_choices,
     prompt_box,
-    seconds_box,
     tick_box,
     told_in,
     usual_model,
@@ -157,8 +156,10 @@ class RunPanel(WorkPanel):
         self.k = number_box(say("Passages per question, k"), project.k)
         self.max_concurrency = number_box(say("Calls at a time"), 8)
         self.output_tokens = number_box(say("Limit of output tokens"), usual.output_tokens, most=1_000_000)
-        self.timeout_s = seconds_box(say("Wait for a reply (seconds)"), usual.timeout_s, least=0.1)
-        self.patience_s = seconds_box(say("Wait for a service to return (seconds)"), usual.patience_s)
+        self.timeout_s = number_box(say("Wait for a reply (seconds)"), round(usual.timeout_s), most=86_400)
+        self.patience_s = number_box(
+            say("Wait for a service to return (seconds)"), round(usual.patience_s), most=86_400
+        )
         self.fresh = tick_box(say("Begin anew"))
 
     def _make_rest(self) -> None:
@@ -216,7 +217,10 @@ class RunPanel(WorkPanel):
 
     def _take_answers(self, path: Path) -> None:
         value = f"{OWN}{path}"
-        self.answers.options = [*self.answers.options, (say("answers of {name}", name=as_choice(path.name)), value)]
+        self.answers.options = [
+            *self.answers.options,
+            (say("answers of {name}", name=clipped(path.name)), value),
+        ]
         self.answers.value = value
 
     def _take_questions(self, path: Path) -> None:
@@ -231,8 +235,6 @@ class RunPanel(WorkPanel):
     # -- what the library does
 
     def _build(self) -> State:
-        from ..runbooks.index import build_index
-
         def show(done: int, total: int) -> None:
             self.session.progress = Progress(done, total)
             self.session.tell()
@@ -244,8 +246,6 @@ class RunPanel(WorkPanel):
         return "idle"
 
     def _run_to_plan(self) -> Plan:
-        from ..runbooks.index import find_index
-
         chosen = self.answers.value
         judging: dict[str, Any] = {
             "judge_model": self.judge_model.value.strip(), "judge_prompt": self.judge_prompt.value,
@@ -281,8 +281,6 @@ class RunPanel(WorkPanel):
         super()._follow()
 
     def _draw(self) -> None:
-        from ..runbooks.index import find_index, outdated_files
-
         session, chosen = self.session, self.answers.value
         is_own, is_busy = chosen.startswith(OWN), self.session.is_busy
         has_index = is_busy or find_index(self.runbooks, index_dir=self.index_dir) is not None

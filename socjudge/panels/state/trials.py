@@ -7,12 +7,11 @@ Of several lines about one trial, the last one counts.
 from __future__ import annotations
 
 import codecs
-import secrets
 import warnings
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import orjson
@@ -23,15 +22,12 @@ from ...base.texts import encodable
 from ...errors import ConfigError
 from ...prompts.saved import save_prompt
 from ...prompts.templates import Kind, Prompt, check_prompt, default_prompt_id, is_prompt_id, load_prompt
-from ...records import UNKNOWN, EvaluationRun, Rubric
-from ...report.trial import PromptTrial, TrialPlan, plan_trial
+from ...records import EvaluationRun, Rubric
+from ...report.trial import PromptTrial, TrialPlan, plan_trial, usual_model_of
+from ...runbooks.index import open_index
 from ...runs.logs import is_log_name, load_run, log_files
-from ...runs.plan import STORED
 from ...settings import open_project
 from .session import Session
-
-if TYPE_CHECKING:
-    from ...runbooks.index import RunbookIndex
 
 
 @dataclass(frozen=True)
@@ -50,7 +46,7 @@ class TrialSettings:
 class Trial:
     """Hold one trial, in which an edited prompt is tried on the answers of a log and compared with its base prompt."""
 
-    id: str  # the time when the trial was first started (ISO 8601), and a few random characters
+    id: str  # the time when the trial was first started (ISO 8601)
     choice: TrialSettings
     note: str = ""  # by the user
     # The names of two logs in logs/trials, with the results of the base prompt and of the edited prompt; empty until
@@ -146,8 +142,8 @@ class TrialSession(Session):
             raise ConfigError("{log}: it has no answers; choose another log", log=choice.log)
         return plan_trial(
             replace(run, results=results), choice.text, kind=choice.kind, base=choice.base,
-            judge_model=choice.judge_model, assistant_model=choice.assistant_model, get_index=self._index,
-            logs_dir=self.trials_dir,
+            judge_model=choice.judge_model, assistant_model=choice.assistant_model,
+            get_index=lambda: open_index(index_dir=self.index_dir), logs_dir=self.trials_dir,
         )  # fmt: skip
 
     def start(self, plan: TrialPlan, *, note: str = "", max_cost_usd: float | None = None) -> None:
@@ -156,8 +152,7 @@ class TrialSession(Session):
         if self.is_busy:
             return
         same = (trial for trial in self.trials if trial.choice == self.choice and not trial.after)
-        now = datetime.now().astimezone().isoformat(timespec="seconds")
-        trial = next(same, None) or Trial(f"{now}-{secrets.token_hex(3)}", self.choice)
+        trial = next(same, None) or Trial(datetime.now().astimezone().isoformat(), self.choice)
         trial = replace(trial, note=note or trial.note)
         self.tried, self.effect = self.choice, None
         self._keep(trial)
@@ -180,18 +175,12 @@ class TrialSession(Session):
 
     # -- what the trial is made from
 
-    def _index(self) -> RunbookIndex:
-        from ...runbooks.index import open_index
-
-        return open_index(index_dir=self.index_dir)
-
     def _models_of(self, log: str) -> dict[str, str]:
         try:
             info = self._stored(log).run
         except ConfigError:  # this error is shown when the choice is checked
             return {}
-        models = {"judge_model": info.judge_model, "assistant_model": info.assistant_model}
-        return {name: "auto" if model in (UNKNOWN, STORED) else model for name, model in models.items()}
+        return {name: usual_model_of(getattr(info, name)) for name in ("judge_model", "assistant_model")}
 
     def _stored(self, log: str | None = None) -> EvaluationRun:
         log = self.choice.log if log is None else log

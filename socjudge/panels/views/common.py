@@ -11,6 +11,7 @@ from ...base.showing import (
     answered_by,
     block,
     escape,
+    estimate_text,
     money,
     question_html,
     run_html,
@@ -44,15 +45,8 @@ def cost_html(plans: Sequence[RunPlan]) -> str:
     already = sum(plan.already for plan in plans)
     if not left.calls and not already:
         return block("", say("With these settings the embedded default (not an LLM) is used: no calls, no cost."))
-    calls = say(
-        "{calls} calls, {input:,} tokens in, {output:,} out, cost {cost}",
-        calls=left.calls,
-        input=left.input_tokens,
-        output=left.output_tokens,
-        cost=money(left.cost_usd),
-    )
     key = "Estimate of what is left: {calls}" if already else "Estimate: {calls}"
-    lines = [say(key, calls=calls), *map(escape, cost_notes(*(plan.plan for plan in plans)).splitlines())]
+    lines = [say(key, calls=estimate_text(left)), *map(escape, cost_notes(*(plan.plan for plan in plans)).splitlines())]
     if not left.calls or left.cost_usd == 0:
         return block("", *lines)
     questions = sum(plan.n_questions for plan in plans)
@@ -113,7 +107,7 @@ def boss_text(run: EvaluationRun) -> str:
         assistant=info.assistant_model,
     )
     gate, means = gate_confidence(run.results_frame()).iloc[0], summarise_scores(run.scores_frame(), by="criterion")
-    told = conclusion(run, verdict, gate, run_rule(info), means)[0]
+    told = conclusion(run, gate, means)[0]
     warnings = [say("{text}.", text=text) for text in (verdict.warning, verdict.note) if text]
     return sentences(what, told, *warnings)
 

@@ -1,4 +1,4 @@
-"""Make the HTML of the history panel: the table of runs, answers side by side, charts, the link to a report."""
+"""Make the HTML of the history panel: the table of runs, answers side by side, the link to a report."""
 
 from __future__ import annotations
 
@@ -11,26 +11,20 @@ import pandas as pd
 
 from ...base.messages import say
 from ...base.pass_rule import frame_rule
-from ...base.showing import block, escape, question_html, table_html
+from ...base.showing import answered_by, block, escape, question_html, table_html
 from ...base.verdict import Verdict, frame_undecided
 from ...records import EXAMPLE_MODE, EvaluationResult, is_embedded
+from ...report.contents import shown_time
 from ...report.page import write_report
 from ...stats.matrix import run_verdicts
 
 DOWNLOAD_BYTES = 20 * 2**20  # a larger report is not embedded in the page
 
 
-def started(moment: Any) -> str:
-    """Return a run's start (a Timestamp, or NaT if it is unknown) in the time zone of this machine, to the minute."""
-    if pd.isna(moment):
-        return say("start unknown")
-    return f"{pd.Timestamp(moment).to_pydatetime().astimezone():%Y-%m-%d %H:%M}"
-
-
 def run_label(run: Mapping[Any, Any]) -> str:
     """Return a label for a row of `load_runs`: one line of plain text, which is not escaped yet."""
     again = say(" (judged again)") if run["rejudged_from"] else ""
-    time = run["log"] if pd.isna(run["started_at"]) else started(run["started_at"])
+    time = run["log"] if pd.isna(run["started_at"]) else shown_time(run["started_at"])[:16]
     return f"{_example(run)}{time}  {run['judge_model']} / {run['prompt_id']} ← {run['assistant_model']}{again}"
 
 
@@ -41,13 +35,8 @@ def _example(run: Mapping[Any, Any]) -> str:
 def head_text(run: Mapping[Any, Any], names: Mapping[Any, str]) -> str:
     """Return the heading of a run's column, from its row of `load_runs` and `run_names`: what tells it apart, then when
     it began."""
-    moment = started(run["started_at"])
-    return f"{_example(run)}{names[run['run_id']]}\n{moment[5:] if moment[:4].isdigit() else moment}"
-
-
-def chart_html(url: str, alt: str) -> str:
-    """Return HTML with a chart (its data URL). `alt` says what it shows, for people who cannot see it."""
-    return block("", _wide(f'<img src="{url}" alt="{escape(alt)}">', say("Figure"), "chart"))
+    moment = shown_time(run["started_at"])
+    return f"{_example(run)}{names[run['run_id']]}\n{moment[5:16] if moment[:4].isdigit() else moment}"
 
 
 def runs_html(runs: pd.DataFrame, scores: pd.DataFrame, line: float) -> str:
@@ -68,9 +57,11 @@ def runs_html(runs: pd.DataFrame, scores: pd.DataFrame, line: float) -> str:
         if (before := recorded.get(run["run_id"])) and (now := found.get(run["run_id"]))
     ]  # fmt: skip
     notes = [say("Only to look at: computed from the stored scores. No log, report or certificate changes.")]
-    if any(is_embedded(judge) for judge in runs["judge_model"]):
+    if any(map(_is_reference, runs.to_dict("records"))):
         notes.append(say("for reference (not scored by an LLM)"))
-    return block("", _wide(table_html(head, rows), say("Runs")), *notes)
+    # With a tabindex, the keyboard can scroll the element too. The name is for people who cannot see it.
+    wide = f'<div class="wide" role="region" aria-label="{say("Runs")}" tabindex="0">{table_html(head, rows)}</div>'
+    return block("", wide, *notes)
 
 
 def answers_html(runs: Sequence[Mapping[Any, Any]], sides: Iterable[Sequence[EvaluationResult]]) -> str:
@@ -97,11 +88,6 @@ def save_report(logs_dir: Path, log: Path, baseline: Path | None = None) -> str:
     return block("good", *lines)
 
 
-def _wide(inner: str, name: str, kind: str = "") -> str:
-    # With a tabindex, the keyboard can scroll the element too. The name is for people who cannot see it.
-    return f'<div class="wide {kind}" role="region" aria-label="{escape(name)}" tabindex="0">{inner}</div>'
-
-
 def _mean(points: float) -> str:
     return say("no scores") if pd.isna(points) else f"{points:.1f}"
 
@@ -122,4 +108,8 @@ def _verdict(run: Mapping[Any, Any]) -> str:
 
 def _noted(said: str, run: Mapping[Any, Any]) -> str:
     # A longer note about verdicts for reference stands once, below the table of runs.
-    return f"{said} {say('for reference')}" if is_embedded(run["judge_model"]) else said
+    return f"{said} {say('for reference')}" if _is_reference(run) else said
+
+
+def _is_reference(run: Mapping[Any, Any]) -> bool:
+    return is_embedded(answered_by(run["judge_model"], run["judge_model_resolved"]))
