@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -23,14 +24,12 @@ from .style import (
     draw_cells,
     japanese_axes,
     japanese_text,
+    known_category,
     label,
     need_scores,
     new_figure,
     palette,
     pass_text,
-    points,
-    question_rows,
-    reach,
     use_japanese,
 )
 
@@ -108,9 +107,8 @@ def plot_criterion_trend(scores: pd.DataFrame) -> Axes:
 
 
 def _trend_title(lines: dict[Any, float], is_alike: np.ndarray[Any, Any]) -> str:
-    known = sorted(set(lines.values()))
-    line = say("that run's pass line") if len(known) > 1 else say("{line:g}", line=known[0])
-    title = say("Mean score by criterion and run (●: {line} or more, ○: less, whiskers: 95% intervals)", line=line)
+    words = "Mean score by criterion and run (●: on or above the {line}, ○: below, whiskers: 95% intervals)"
+    title = say(words, line=pass_text(*lines.values()))
     grey = "" if is_alike.all() else "\n" + say("Grey runs cannot be compared with the latest one.")
     return title + grey
 
@@ -123,7 +121,8 @@ def _draw_small(
     passed, grey = reaches(mean, np.array(lines)), palette().grey
     look: dict[str, Any] = {"color": palette().ink, "linestyle": "--", "linewidth": 0.8, "zorder": 1}
     ax.plot(np.arange(len(lines) + 1) - 0.5, [*lines, lines[-1]], drawstyle="steps-post", **look)
-    whiskers = reach(part["mean"], part["ci_low"], part["ci_high"])
+    ends = np.array([part["mean"] - part["ci_low"], part["ci_high"] - part["mean"]], dtype=float)
+    whiskers = ends.clip(0)  # rounding can put an end on the wrong side of the mean
     ax.errorbar(places, mean, whiskers, color=grey, linewidth=0.8, elinewidth=0.8, zorder=2)
     for is_good, colour in ((True, palette().colours[0]), (False, palette().colours[5])):
         for some, shown in ((is_alike, colour), (~is_alike, grey)):
@@ -144,12 +143,17 @@ def _small_title(mean: pd.Series, name: str, lines: dict[Any, float], told: Mapp
     known = mean.dropna()
     if known.empty:
         return f"{label(name, 20)}  {say('not scored')}"
-    latest = points(known.iloc[-1], lines[known.index[-1]])
+    latest = _points(known.iloc[-1], lines[known.index[-1]])
     if len(known) < 2 or why_incomparable(told[known.index[-2]], told[known.index[-1]]):
         return f"{label(name, 20)}  {latest}"
     change = round(known.iloc[-1] - known.iloc[-2], 1) + 0.0  # avoids -0.0
     words = "{name}  {points} ({change:+.1f} since the last run)"
     return say(words, name=label(name, 20), points=latest, change=change)
+
+
+def _points(mean: float, line: float) -> str:
+    """Return a mean as text without decimals. A mean below the pass line is never rounded up to the line."""
+    return f"{math.floor(mean) if not reaches(mean, line) and reaches(round(mean), line) else mean:.0f}"
 
 
 def _mark(number: int) -> str:
@@ -235,7 +239,7 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
     >>> ax = sj.plot_question_strip(sj.load_scores("logs"))
     """
     need_scores(scores, _NEEDED, "plot_question_strip")
-    runs, rows = _runs(scores), question_rows(scores)
+    runs, rows = _runs(scores), _question_rows(scores)
     lines = dict(zip(runs["run_id"], row_lines(runs), strict=True))
     cells = question_matrix(scores).set_index(["question_id", "run_id"])
     signs, means, missing = (
@@ -246,13 +250,30 @@ def plot_question_strip(scores: pd.DataFrame, *, ax: Axes | None = None) -> Axes
         draw_cells(ax, means - own + own[-1], own[-1])  # the colour turns at each run's own line
         for row, found in enumerate(zip(signs.to_numpy(), means.to_numpy(), missing.to_numpy(), strict=True)):
             for column, (sign, mean, unread) in enumerate(zip(*found, strict=True)):
-                told = points(mean, own[column]) if len(runs) <= 24 and mean == mean else ""
+                told = _points(mean, own[column]) if len(runs) <= 24 and mean == mean else ""
                 _draw_cell(ax, row, column, sign, told + ("*" if unread > 0 else ""))
         _label_columns(ax, runs, run_names(scores))
         ax.set_xlim(-0.5, len(runs) - 0.5)
         ax.set_yticks(range(len(rows)), list(rows.values()))
         ax.set_title(say("Mean score by question ({line})", line=pass_text(*own)))
     return ax
+
+
+def _question_rows(frame: pd.DataFrame) -> dict[Any, str]:
+    """Return {question id: label}, in the order of the categories and then of the ids. A label has the category too."""
+    rows = frame.drop_duplicates("question_id")
+    if "category" not in rows:
+        return {question: label(question) for question in sorted(rows["question_id"], key=_natural)}
+    place = {category: number for number, category in enumerate(in_order(rows["category"]))}
+    rows = rows.assign(category=known_category(rows["category"]))
+    pairs = list(zip(rows["question_id"], rows["category"], strict=True))
+    pairs.sort(key=lambda pair: (place.get(pair[1], len(place)), _natural(pair[0])))
+    return {question: f"{label(question, 20)}  {label(category, 20)}" for question, category in pairs}
+
+
+def _natural(question: Any) -> list[Any]:
+    """Return a key for sorting question ids that puts q2 before q10."""
+    return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", str(question)))]
 
 
 def _label_columns(ax: Axes, runs: pd.DataFrame, names: Mapping[Any, str]) -> None:

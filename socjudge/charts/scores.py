@@ -20,7 +20,6 @@ from ..base.messages import say
 from ..base.pass_rule import frame_rule, reaches, row_lines
 from ..stats.basics import Floats, in_order, plain_floats
 from .style import (
-    band,
     draw_cells,
     japanese_axes,
     known_category,
@@ -139,14 +138,15 @@ def plot_score_distribution(scores: pd.DataFrame, *, ax: Axes | None = None) -> 
             dots = [Line2D([], [], color=colours[judge], marker="o", linestyle="") for judge in judges]
             # In points below the axes, so that it covers no label.
             under = offset_copy(ax.transAxes, cast(Figure, ax.figure), y=-72, units="points")
-            place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": under}
-            ax.legend(dots, list(map(label, judges)), ncols=2, frameon=False, borderaxespad=0, **place)
+            at: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 0), "bbox_transform": under}
+            ax.legend(dots, list(map(label, judges)), ncols=2, frameon=False, borderaxespad=0, **at)
     return ax
 
 
 def _draw_box(ax: Axes, place: float, values: Floats) -> None:
     low, middle, high = pd.Series(values).quantile([0.25, 0.5, 0.75])
-    ax.bar(place, high - low, 0.8, low, **band())
+    look: dict[str, Any] = {"facecolor": palette().band, "edgecolor": palette().grey, "linewidth": 0.5, "zorder": 0}
+    ax.bar(place, high - low, 0.8, low, **look)  # its thin edge is visible on any background
     ax.hlines(middle, place - 0.4, place + 0.4, color=palette().grey, linewidth=2, zorder=1)
 
 

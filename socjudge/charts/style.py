@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib import font_manager, rc_params_from_file, rcParamsDefault
 from matplotlib.axes import Axes
@@ -25,8 +23,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from ..base.messages import say
-from ..base.pass_rule import reaches
-from ..stats.basics import Floats, in_order, need_columns
+from ..stats.basics import need_columns
 
 SMALL = 8  # points: notes and numbers beside the marks
 
@@ -62,11 +59,6 @@ def palette() -> Palette:
     if 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.5:
         return Palette(ink, paper, "#a6a6a6", "#242424", _ON_DARK)
     return Palette(ink, paper, "#666666", "#e4e4e4", _ON_LIGHT)
-
-
-def band() -> dict[str, Any]:
-    """Return matplotlib's arguments for an area behind the symbols. Its thin edge is visible on any background."""
-    return {"facecolor": palette().band, "edgecolor": palette().grey, "linewidth": 0.5, "zorder": 0}
 
 
 @contextmanager
@@ -180,17 +172,6 @@ def pass_text(*lines: float) -> str:
     )
 
 
-def points(mean: float, line: float) -> str:
-    """Return a mean as text without decimals. A mean below the pass line is never rounded up to the line."""
-    return f"{math.floor(mean) if not reaches(mean, line) and reaches(round(mean), line) else mean:.0f}"
-
-
-def reach(mean: Any, low: Any, high: Any) -> Floats:
-    """Return the lengths of whiskers that lead from `mean` to `low` and to `high`, in the form that errorbar takes."""
-    # Rounding can put `low` above the mean, or `high` below it.
-    return np.array([mean - low, high - mean], dtype=float).clip(0).reshape(2, -1)
-
-
 def need_scores(scores: pd.DataFrame, others: Iterable[str], who: str) -> None:
     """Raise ConfigError if the frame lacks a column that the function `who` needs, and ValueError if it has no row, or
     no score to draw."""
@@ -204,23 +185,6 @@ def need_scores(scores: pd.DataFrame, others: Iterable[str], who: str) -> None:
 def known_category(categories: pd.Series) -> pd.Series:
     """Return the categories as text. A missing one becomes "no category", so that no chart leaves out its questions."""
     return categories.astype(object).where(categories.notna(), say("no category"))
-
-
-def question_rows(frame: pd.DataFrame) -> dict[Any, str]:
-    """Return {question id: label}, in the order of the categories and then of the ids. A label has the category too."""
-    rows = frame.drop_duplicates("question_id")
-    if "category" not in rows:
-        return {question: label(question) for question in sorted(rows["question_id"], key=_natural)}
-    place = {category: number for number, category in enumerate(in_order(rows["category"]))}
-    rows = rows.assign(category=known_category(rows["category"]))
-    pairs = list(zip(rows["question_id"], rows["category"], strict=True))
-    pairs.sort(key=lambda pair: (place.get(pair[1], len(place)), _natural(pair[0])))
-    return {question: f"{label(question, 20)}  {label(category, 20)}" for question, category in pairs}
-
-
-def _natural(question: Any) -> list[Any]:
-    """Return a key for sorting question ids that puts q2 before q10."""
-    return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"(\d+)", str(question)))]
 
 
 # Any colour vision tells apart the orange below the pass line and the blue from the line on. No colour is so dark that black

@@ -13,7 +13,7 @@ from ..records import EvaluationRun
 from ..runs.forecast import RunPlan, foresee
 from ..runs.logs import load_run
 from ..runs.plan import plan_rejudging
-from .controls import model_box, usual_model
+from .controls import model_box
 from .state.session import Session
 from .work import WorkPanel
 
@@ -26,7 +26,7 @@ class JudgeAgain(WorkPanel):
         self.logs_dir, self._on_end = logs_dir, on_end
         self._logs: list[Path] = []
         self._done: list[EvaluationRun] = []  # what this judge has made of them already; it counts against the cap
-        self.judge_model = model_box(say("The other judge"), usual_model("judge"))
+        self.judge_model = model_box(say("The other judge"), "judge")
         self.children = [self.judge_model, self.max_cost_usd, self.payment, self.buttons, self.status]
         self._locked.append(self.judge_model)
         self.judge_model.observe(lambda _: self._settle(), "value")

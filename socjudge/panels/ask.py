@@ -16,7 +16,7 @@ from ..records import AssistantAnswer, EvalQuestion
 from ..runbooks.index import open_index
 from ..runs.given_answers import open_answers
 from ..settings import open_project
-from .controls import OWN, Panel, button, field, heading, html, model_box, own_choices, told_in, usual_model
+from .controls import OWN, Panel, button, field, heading, html, model_box, own_choices, told_in
 
 MOST_KEPT = 3  # questions of a conversation that are read together with a follow-up
 
@@ -44,7 +44,9 @@ class AskPanel(Panel):
             rows=2,
             placeholder=say("For example: What comes first after a malware alert?"),
         )
-        self.model = model_box(say("Assistant"), usual_model("answer") if model == "auto" else model)
+        self.model = model_box(say("Assistant"), "answer")
+        if model != "auto":
+            self.model.value = model
         choices = [(say("socjudge's assistant"), ""), *own_choices()]
         self.assistant = field(widgets.Dropdown, say("who is asked"), options=choices)
         if (default := f"{OWN}{open_project().answers}") in [value for _, value in choices]:
@@ -88,11 +90,6 @@ class AskPanel(Panel):
         self.status.value = block("", say("⏳ Writing the answer..."))
         self._thread = threading.Thread(target=self._answer, args=(question,), name="socjudge-AskPanel", daemon=True)
         self._thread.start()
-
-    @property
-    def is_busy(self) -> bool:
-        """Return whether an answer is being made in the background."""
-        return self._thread is not None and self._thread.is_alive()
 
     def wait(self, timeout_s: float | None = None) -> None:
         """Wait until no answer is being made, or until the timeout (seconds) has passed."""

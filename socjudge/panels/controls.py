@@ -23,7 +23,7 @@ from ..prompts.saved import list_prompts
 from ..prompts.templates import Kind, default_prompt_id
 from ..runs.logs import log_files
 from ..settings import open_project
-from .views.history import run_label
+from .views import run_label
 
 # Dicts, so that each widget makes a layout of its own. A shared layout would be hidden for all widgets.
 WIDE = {"width": "min(100% - 4px, 64em)"}  # fits within the margins of a control
@@ -104,16 +104,13 @@ def tick_box(name: str) -> Any:
     return widgets.Checkbox(value=False, description=name, tooltip="", indent=False, layout=AUTO)
 
 
-def usual_model(task: Task) -> str:
-    """Return the project's model for a task, or "auto" if the project has set none."""
-    model, is_named = open_project().default_model(task)
-    return model if is_named else "auto"
-
-
-def model_box(name: str, value: str = "auto") -> Any:
-    """Return a box for the name of a model, which the user types or chooses from a short list."""
-    models = dict.fromkeys(["auto", OFFLINE, open_project().default_model("judge")[0], *constants.OTHER_MODELS])
-    return field(widgets.Combobox, name, value=value, options=list(models))
+def model_box(name: str, task: Task) -> Any:
+    """Return a box for the name of a model, which the user types or chooses from a short list. It begins with the
+    project's model for the task, or "auto" if the project has set none."""
+    project = open_project()
+    model, is_named = project.default_model(task)
+    models = dict.fromkeys(["auto", OFFLINE, project.default_model("judge")[0], *constants.OTHER_MODELS])
+    return field(widgets.Combobox, name, value=model if is_named else "auto", options=list(models))
 
 
 def prompt_box(name: str, kind: Kind) -> Any:

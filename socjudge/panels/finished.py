@@ -20,8 +20,7 @@ from ..report.page import log_before
 from ..stats.matrix import question_matrix, run_names
 from .controls import ROW, button, html, told_in
 from .matrix import Matrix
-from .views.common import boss_text
-from .views.history import save_report
+from .views import boss_text, save_report
 
 
 class CopyText(anywidget.AnyWidget):

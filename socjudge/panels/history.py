@@ -23,7 +23,7 @@ from ..stats.matrix import FAILED, PASSED, question_matrix, run_names
 from .again import JudgeAgain
 from .controls import AUTO, ROW, Panel, button, field, heading, html, told_in
 from .matrix import Matrix
-from .views.history import answers_html, head_text, runs_html, save_report
+from .views import answers_html, head_text, runs_html, save_report
 
 SHOWN_RUNS = 30  # columns; the newest
 MOVED = 5.0  # points between two runs that are called a difference

@@ -57,7 +57,7 @@ class LabelPanel(Panel):
         self.back_button = button(say("Back"), "arrow-left")
         self.save_button = button(say("Save"), "check", button_style="primary")
         self.scores: dict[str, Any] = {}  # {criterion: the field for its score}; new ones for each answer
-        self.comment = self._comment_field("")
+        self.comment: Any = None  # as these
         self.form = widgets.VBox()
         self.start_status, self.progress, self.item, self.status, self.judged = (html() for _ in range(5))
         self.item.layout = {"flex": "1 1 26em", "min_width": "0"}
@@ -90,11 +90,6 @@ class LabelPanel(Panel):
             control.observe(lambda _: self._do(self._start, self.start_status) if self._started else None, "value")
         with told_in(self.start_status):
             self._offer_logs()
-
-    @property
-    def is_busy(self) -> bool:
-        """Return whether a person has started to score answers in this panel and has not gone past the last one."""
-        return self.session is not None and self.session.current is not None
 
     def reload(self) -> None:
         """List the logs again. What was chosen and typed is kept."""
@@ -165,7 +160,10 @@ class LabelPanel(Panel):
             )
             for name in rubric.criteria
         }  # fmt: skip
-        self.comment = self._comment_field(label.comment if label else "")
+        self.comment = field(
+            widgets.Textarea, say("Comment (optional)"), value=label.comment if label else "", rows=2,
+            continuous_update=False, **_PLACE,
+        )  # fmt: skip
         for box in (*self.scores.values(), self.comment):
             box.observe(lambda _: self._do(self._reopen), "value")
         self.form.children = [*self.scores.values(), self.comment, self.save_button]
@@ -177,11 +175,6 @@ class LabelPanel(Panel):
             self._draw(is_open=True)
             late = say("A change came later than the click on “Save”. Check the scores, and press it again")
             self.status.value = block("warn", escape(late))
-
-    def _comment_field(self, value: str) -> Any:
-        return field(
-            widgets.Textarea, say("Comment (optional)"), value=value, rows=2, continuous_update=False, **_PLACE
-        )
 
     def _draw(self, *, is_open: bool) -> None:
         session = self.session

@@ -49,10 +49,8 @@ class Matrix(anywidget.AnyWidget):
             )
         }
         with self.hold_sync():  # the page must not see new questions with old cells
-            self.questions, self.runs = (
-                [visible(each) for each in questions.values()],
-                [visible(each) for each in runs.values()],
-            )
+            self.questions = [visible(each) for each in questions.values()]
+            self.runs = [visible(each) for each in runs.values()]
             self.cells = [[known.get((run_id, question), _NONE) for run_id in runs] for question in questions]
             self.shown, self.picked, self.chosen = list(range(len(questions))), [], (-1, -1)
 

@@ -4,25 +4,28 @@ state/trials.py runs the trials."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import difflib
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import ipywidgets as widgets
 
 from .. import constants
-from ..base.messages import say
-from ..base.showing import block, escape
+from ..base.messages import listed, say
+from ..base.pass_rule import run_rule
+from ..base.showing import block, escape, question_html
 from ..prompts.saved import list_prompts
-from ..prompts.templates import Prompt
-from ..report.trial import PromptTrial, TrialPlan
+from ..records import EvaluationResult
+from ..report.trial import PromptTrial, QuestionChange, TrialPlan
 from ..runs.forecast import RunPlan
 from .controls import Words, button, field, heading, html, log_choices, model_box, told_in
 from .state.session import State, tell_idle
-from .state.trials import TrialSession
-from .views.prompts import diff_html, effect_html, placeholders_html, trial_label, work_html
+from .state.trials import Trial, TrialSession
 from .work import WorkPanel
 
+_CONTEXT = 2  # unchanged lines around a change
 # Two columns from about 900 pixels on. In a narrower window, each takes the whole width.
 _COLUMN = {"flex": "1 1 26em", "width": "auto", "min_width": "min(100%, 26em)", "max_width": "100%"}
 
@@ -51,8 +54,8 @@ class PromptLab(WorkPanel):
         self.kind = field(widgets.Dropdown, say("What to try"), options=kinds)
         self.source = field(widgets.Dropdown, say("Evaluation log"))
         self.base = field(widgets.Dropdown, say("Base prompt"))
-        self.judge_model = model_box("Judge")
-        self.assistant_model = model_box(say("Assistant"))
+        self.judge_model = model_box("Judge", "judge")
+        self.assistant_model = model_box(say("Assistant"), "answer")
         self.editor = widgets.Textarea(
             description=say("Prompt (edit it here)"), tooltip="", rows=24, style={"description_width": "initial"},
             layout={"width": "calc(100% - 4px)", "flex_flow": "column"},
@@ -147,8 +150,7 @@ class PromptLab(WorkPanel):
         self.diff.value = self.check.value = ""
         with told_in(text_problem):
             self.diff.value = diff_html(session.base_text, choice.text)
-            session.check_text()
-            self.check.value = placeholders_html(Prompt(choice.base, choice.text).placeholders)
+            self.check.value = placeholders_html(session.checked().placeholders)
         self.answering.layout.display = "" if choice.kind == "assistant" else "none"
         if text_problem.value:
             self.check.value = block("bad", say("⚠️ This prompt cannot be used")) + text_problem.value
@@ -206,3 +208,103 @@ def _offer(box: Any, options: list[Any], chosen: str) -> None:
     values = [option if isinstance(option, str) else option[1] for option in options]
     gone = chosen if values == options else (chosen, chosen)
     box.options = options if chosen in values else [gone, *options]
+
+
+# -- what is shown, as HTML
+
+
+def diff_html(before: str, after: str) -> str:
+    """Return the differences between two texts as HTML, line by line. If the texts are equal, the HTML says so."""
+    old, new = before.split("\n"), after.split("\n")
+    rows: list[str] = []
+    for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_CONTEXT):
+        if group[0][1]:
+            from_line = say("… from line {line}", line=group[0][1] + 1)
+            rows.append(f'<div class="gap">{from_line}</div>')
+        for kind, i, j, k, m in group:
+            if kind == "equal":
+                rows += [f"<div>  {escape(line)}</div>" for line in old[i:j]]
+            else:
+                rows += [f'<del><div class="old">- {escape(line)}</div></del>' for line in old[i:j]]
+                rows += [f'<ins><div class="new">+ {escape(line)}</div></ins>' for line in new[k:m]]
+    title = say("Changes")
+    shown = f'<div class="diff" tabindex="0" role="region" aria-label="{title}">{"".join(rows)}</div>'
+    same = say("The same as the base prompt")
+    return block("", f"<b>{title}</b>{say(' (- base, + new)')}", shown if rows else same)
+
+
+def placeholders_html(names: Iterable[str]) -> str:
+    """Return HTML that says which placeholders a usable prompt has."""
+    found = listed(f"{{{name}}}" for name in sorted(names))
+    return block("good", escape(say("✅ Placeholders: {names}", names=found)))
+
+
+def work_html(work: TrialPlan) -> str:
+    """Return HTML with what the user should know of a trial's cost before it starts."""
+    lines = []
+    if work.base_calls:
+        words = (
+            "{calls} of them are for the base prompt (the scores in the log are of another judge or prompt, and "
+            "cannot be compared)"
+        )
+        lines.append(say(words, calls=work.base_calls))
+    if work.kind == "assistant":
+        words = (
+            "The assistant answers anew, which takes calls too. The difference is that of the answers and the "
+            "noise of judging together"
+        )
+        lines.append(say(words))
+    if work.is_unread:
+        words = (
+            "The embedded {who} does not read the prompt, so a change makes no difference; choose an LLM as {who} "
+            "to try it"
+        )
+        lines.append(say(words, who="Judge" if work.kind == "judge" else say("Assistant")))
+    return block("warn", *lines) if lines else ""
+
+
+def trial_label(trial: Trial) -> str:
+    """Return a label for a trial: its start, base prompt, change of the mean score, and the user's note."""
+    choice = trial.choice
+    if not trial.after:
+        moved = say("not finished")
+    elif trial.difference is None:
+        moved = say("difference unknown")
+    else:
+        moved = say("overall {difference:+.1f}", difference=trial.difference)
+    words = [trial.id[5:16].replace("T", " "), choice.base, moved, trial.note]
+    return " ".join(word for word in words if word)
+
+
+def effect_html(effect: PromptTrial, trial: Trial) -> str:
+    """Return HTML that shows what the edited prompt changed: the differences between the scores, paired by question,
+    then each question with the change of its verdict (if there is one) and its results with both prompts."""
+    same = "The answers themselves differ. The differences are paired by question."
+    if effect.same_answers:
+        same = "The same stored answers were judged."
+    title = say("Result: difference from the base prompt {base}", base=trial.choice.base)
+    line = run_rule(effect.after.run).line
+    each = "".join(_question(both, line) for both in effect.questions)
+    return (
+        block("", f"<h2>{escape(title)}</h2>{escape(trial_label(trial))}<br>{say(same)}")
+        + effect.comparison._repr_html_()
+        + block("", f"<b>{say('Scores and reasons by question')}</b>{each}")
+    )
+
+
+def _question(both: QuestionChange, line: float) -> str:
+    question = both.after[0].question
+    flip = f"<b>{escape(both.direction)}</b> " if both.direction else ""
+    title = f"{flip}{escape(question.id)}. {escape(question.question)}"
+    title += say(" ({before} → {after})", before=_mean(both.before), after=_mean(both.after))
+    sides = "".join(
+        f"<section><b>{name}</b>{''.join(question_html(result, line=line) for result in results)}</section>"
+        for name, results in ((say("Base"), both.before), (say("New"), both.after))
+    )
+    is_open = " open" if both.direction else ""
+    return f'<details{is_open}><summary>{title}</summary><div class="sides">{sides}</div></details>'
+
+
+def _mean(results: Sequence[EvaluationResult]) -> str:
+    means = [result.evaluation.average_score for result in results if result.evaluation.status == "ok"]
+    return say("{points:.1f}", points=fmean(means)) if means else say("not scored")

@@ -39,13 +39,12 @@ from .controls import (
     prompt_box,
     tick_box,
     told_in,
-    usual_model,
 )
 from .finished import Finished
 from .key_box import KeyBox
 from .state.session import Progress, Session, State
 from .uploads import UploadBox
-from .views.common import index_html, results_html, rule_html
+from .views import index_html, results_html, rule_html
 from .work import WorkPanel
 
 # The specification's words, which are Japanese in every language.
@@ -141,10 +140,10 @@ class RunPanel(WorkPanel):
         project, usual = open_project(), get_settings()  # values from the environment
         self.answers = field(widgets.Dropdown, say("Answers to judge"), options=[("", ""), *own_choices()])
         self.answers.value = f"{OWN}{project.answers}" if project.answers else ""
-        self.judge_model = model_box("Judge", usual_model("judge"))
+        self.judge_model = model_box("Judge", "judge")
         self.judge_prompt = prompt_box(say("Judge prompt"), "judge")
         self.judge_repeats = number_box(say("Judgements per answer"), 1)
-        self.assistant_model = model_box(say("Assistant"), usual_model("answer"))
+        self.assistant_model = model_box(say("Assistant"), "answer")
         self.assistant_prompt = prompt_box(say("Assistant prompt"), "assistant")
         ours = constants.EVAL_DATASET_PATH
         known = [path for path in (ours, ours.with_name("eval_dataset_extended.json")) if path.is_file()]
@@ -168,19 +167,13 @@ class RunPanel(WorkPanel):
         self.build_button = button(say("Build the index"), "database")
         self.index_text, self.rule, self.models, self.results = (html() for _ in range(4))
         self.finished = Finished(self.logs_dir, self._judge_again)
-        self.answer_file = UploadBox(
-            say("Add a file of answers"),
-            constants.EVAL_DIR / "answers",
-            (".csv", ".jsonl", ".xlsx"),
-            self._take_answers,
-        )
+        answers, tables = constants.EVAL_DIR / "answers", (".csv", ".jsonl", ".xlsx")
+        self.answer_file = UploadBox(say("Add a file of answers"), answers, tables, self._take_answers)
         self.dataset_file = UploadBox(
             say("Add questions"), constants.EVAL_DIR, (".json", ".csv", ".xlsx"), self._take_questions
         )
-        self.runbook_file = UploadBox(
-            say("Add a runbook"), self.runbooks, (".md", ".txt", ".docx", ".xlsx", ".pdf", ".html"),
-            lambda _: self._settle(), say("; it is read after “Build the index”"),
-        )  # fmt: skip
+        texts = (".md", ".txt", ".docx", ".xlsx", ".pdf", ".html")
+        self.runbook_file = UploadBox(say("Add a runbook"), self.runbooks, texts, lambda _: self._settle())
         self.list_button.on_click(lambda _: self._list_models())
         self.build_button.on_click(lambda _: self.session.begin("building", self._build, Progress()))
 

@@ -20,9 +20,7 @@ MOST_MB = 8  # a message of Jupyter holds 10 MB, and a file is a little larger i
 class UploadBox(widgets.HBox):  # type: ignore[misc]
     """Add one file to a folder. It never replaces a file, and the limits are told before."""
 
-    def __init__(
-        self, name: str, folder: Path, suffixes: Iterable[str], on_saved: Callable[[Path], Any], note: str = ""
-    ) -> None:
+    def __init__(self, name: str, folder: Path, suffixes: Iterable[str], on_saved: Callable[[Path], Any]) -> None:
         self.folder, self.suffixes, self._on_saved = folder, tuple(suffixes), on_saved
         # The name is the title, which panels.css shows: ipywidgets writes the number of files behind a description.
         self.upload = widgets.FileUpload(
@@ -35,7 +33,7 @@ class UploadBox(widgets.HBox):  # type: ignore[misc]
             most=MOST_MB,
             folder=folder.name,
         )
-        self.status = html(block("muted", escape(self._limits + note)))
+        self.status = html(block("muted", escape(self._limits)))
         super().__init__([self.upload, self.status], layout=ROW)
         self.upload.observe(lambda change: self._take(change["new"]), "value")
 

@@ -16,7 +16,7 @@ from ..runs.forecast import RunPlan, unpriced
 from ..settings import keep_free, open_project
 from .controls import AUTO, NARROW, Panel, Words, button, field, html, tick_box, told_in
 from .state.session import Session, State
-from .views.common import cost_html, status_html
+from .views import cost_html, status_html
 
 
 class WorkPanel(Panel):
@@ -51,11 +51,6 @@ class WorkPanel(Panel):
         self.free_button.on_click(lambda _: self._keep_free())
         self.allow_cost.observe(lambda change: self._agree(change["new"]), "value")
         self.max_cost_usd.observe(lambda _: self._change(), "value")
-
-    @property
-    def is_busy(self) -> bool:
-        """Return whether the session is running a task."""
-        return self.session.is_busy
 
     def close(self) -> None:
         """Close the panel, and stop updating it when the session changes."""

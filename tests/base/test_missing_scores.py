@@ -19,7 +19,7 @@ import socjudge as sj
 from socjudge.base.pass_rule import PassRule, average
 from socjudge.base.verdict import answer_verdict, run_verdict, summarise_results
 from socjudge.cli.run import report_run
-from socjudge.panels.views.common import results_html
+from socjudge.panels.views import results_html
 from socjudge.records import Evaluation, EvaluationResult, EvaluationRun, Rubric
 from socjudge.runs.logs import load_run, save_evaluation_results
 from socjudge.stats.matrix import run_verdicts

@@ -22,7 +22,7 @@ from socjudge import constants
 from socjudge.base.messages import column_words, speaking
 from socjudge.base.showing import question_html, steps_html, symbols
 from socjudge.certify.findings import find_changes, summarise_changes
-from socjudge.panels.views.common import summary_html
+from socjudge.panels.views import summary_html
 from socjudge.records import EvaluationRun, RunInfo, RunSummary, Usage, is_embedded
 from socjudge.runs.logs import RESCUED
 

@@ -22,8 +22,7 @@ from socjudge.history.columns import run_frame
 from socjudge.history.doctor import check_logs
 from socjudge.history.frames import load_results, load_runs, load_scores
 from socjudge.history.reading import run_rows
-from socjudge.panels.views.common import results_html
-from socjudge.panels.views.history import runs_html
+from socjudge.panels.views import results_html, runs_html
 from socjudge.records import SPECIFIED_CRITERIA, EvalQuestion, EvaluationRun, Rubric
 from socjudge.report.effect import compare_runs
 from socjudge.report.page import write_report

@@ -43,7 +43,7 @@ from socjudge.certify.conditions import unscored_limits
 from socjudge.certify.damages import sentences
 from socjudge.certify.from_people import read_labels
 from socjudge.certify.issue import binding_of_judge
-from socjudge.panels.views.common import summary_html
+from socjudge.panels.views import summary_html
 from socjudge.records import EvaluationRun, RunInfo
 from socjudge.runs.log_json import answer_sha256
 from socjudge.stats.basics import share_ends

@@ -107,17 +107,6 @@ def test_a_mark_is_on_disk_when_it_is_saved_and_the_judges_marks_appear_then(pan
     assert (panel.comment.value, panel.save_button.disabled, panel.judged.value) == ("", False, "")
 
 
-def test_a_panel_is_busy_from_the_start_until_the_last_answer_is_left(panel: LabelPanel) -> None:
-    assert not panel.is_busy
-    start(panel)
-    for _ in range(3):
-        assert panel.is_busy
-        save(panel, *[50] * 6)
-        assert panel.is_busy  # the judge's marks are shown, and marks can be corrected
-        panel.next_button.click()
-    assert "3/3問" in shown(panel.progress) and not panel.is_busy
-
-
 def test_missing_marks_are_named_and_nothing_is_saved(panel: LabelPanel, tmp_path: Path) -> None:
     start(panel)
     save(panel, 0, None, 50, 75, None, 5)

@@ -14,8 +14,8 @@ from support.runs import copy_log, log_run
 from support.service import KEY, Service, error, is_judge_call, judgement
 
 from socjudge import PromptLab, RunPanel, constants, load_prompt, save_prompt
+from socjudge.panels.prompts import diff_html
 from socjudge.panels.state import session
-from socjudge.panels.views.prompts import diff_html
 from socjudge.runbooks.index import RunbookIndex
 
 pytestmark = pytest.mark.usefixtures("in_japanese")

@@ -264,7 +264,7 @@ def test_what_a_text_lacks_is_named_before_it_is_tried(
 ) -> None:
     session.choose(text=session.choice.text.replace(*change))
     with pytest.raises(ConfigError, match=message):
-        session.check_text()
+        session.checked()
     with pytest.raises(ConfigError, match=message):
         session.plan()
     assert marking.requests == []

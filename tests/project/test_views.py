@@ -18,8 +18,7 @@ import socjudge as sj
 from socjudge.base.pass_rule import rule_of
 from socjudge.base.verdict import run_verdict, summarise_results
 from socjudge.cli.run import report_run
-from socjudge.panels.views.common import results_html
-from socjudge.panels.views.history import runs_html
+from socjudge.panels.views import results_html, runs_html
 from socjudge.records import EvaluationResult
 from socjudge.stats.matrix import run_verdicts
 

@@ -130,9 +130,11 @@ class TrialSession(Session):
 
     # -- the work
 
-    def check_text(self) -> None:
-        """Raise ConfigError if the edited text lacks a part that a prompt needs, or has a part that is not allowed."""
-        check_prompt(Prompt(self.choice.base, self.choice.text), self.choice.kind, self._rubric())
+    def checked(self) -> Prompt:
+        """Return the edited prompt. Raises ConfigError if it lacks a part that it needs, or has one that is not allowed."""
+        prompt = Prompt(self.choice.base, self.choice.text)
+        check_prompt(prompt, self.choice.kind, self._rubric())
+        return prompt
 
     def plan(self) -> TrialPlan:
         """Return what the next trial asks and costs. Nothing is sent. Raises ConfigError if a setting is unusable."""

@@ -1,1 +1,0 @@
-"""Return what the panels show, as escaped HTML."""
