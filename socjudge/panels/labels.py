@@ -57,7 +57,7 @@ class LabelPanel(Panel):
         self.back_button = button(say("Back"), "arrow-left")
         self.save_button = button(say("Save"), "check", button_style="primary")
         self.scores: dict[str, Any] = {}  # {criterion: the field for its score}; new ones for each answer
-        self.comment: Any = None  # as these
+        self.comment = field(widgets.Textarea, "")  # as these
         self.form = widgets.VBox()
         self.start_status, self.progress, self.item, self.status, self.judged = (html() for _ in range(5))
         self.item.layout = {"flex": "1 1 26em", "min_width": "0"}
