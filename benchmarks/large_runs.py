@@ -33,7 +33,7 @@ from socjudge import (
     run_evaluation_suite,
     write_report,
 )
-from socjudge.base.verdict import summarise_results
+from socjudge.base.pass_rule import summarise_results
 from socjudge.constants import JUDGE_EVALUATION_CRITERIA, QUESTION_CATEGORIES
 from socjudge.judge import save_evaluation_results
 from socjudge.records import EvaluationResult, RunInfo

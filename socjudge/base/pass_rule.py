@@ -9,15 +9,14 @@ run. It is therefore enough to check two cases: all missing scores are 0, and al
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from ..records import Rubric
+from ..records import Evaluation, EvaluationResult, Rubric, RunInfo, RunSummary
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ..records import RunInfo
 
 # The mean of six scores is not exact in binary: 70 may come out as 69.99999999999999.
 _ROUNDING = 1e-9
@@ -120,6 +119,44 @@ def to_read(scores: Mapping[str, float | None], outcome: Outcome) -> dict[str, f
         return {}
     told = ((name, scores[name]) for name in READ_CRITERIA if name in scores)
     return {name: score for name, score in told if score is None or score < READ_BELOW}
+
+
+def tally(rows: Iterable[tuple[int | str, Evaluation]], rule: PassRule = SPECIFIED) -> tuple[RunSummary, RunSummary]:
+    """Return the summary of judged answers, given with the ids of their questions, and the summary that would result if
+    every missing score were 100."""
+    spans: dict[int | str, list[Span]] = {}  # of the answers to each question; it passes if their mean reaches the line
+    n_unscored = n_partial = n_to_read = 0
+    for question_id, marks in rows:
+        span, is_read = span_of(marks.scores, marks.average_score, marks.status), marks.status == "ok"
+        spans.setdefault(question_id, []).append(span)
+        n_unscored += not is_read
+        n_partial += is_read and not span.is_whole
+        n_to_read += bool(to_read(marks.scores, outcome_of(span, marks.status, rule.line)))
+
+    def case(name: Literal["mean", "low", "high"]) -> RunSummary:
+        values = [sum(getattr(span, name) for span in repeats) / len(repeats) for repeats in spans.values()]
+        total, mean = len(values), math.fsum(values) / len(values) if values else 0.0
+        passed = sum(reaches(value, rule.line) for value in values)
+        mvp = total > 0 and bool(rule.is_met(passed, total, mean))
+        judged = sum(map(len, spans.values()))
+        return RunSummary(
+            total, passed, passed / total if total else 0.0, mean, mvp, n_unscored, n_partial, n_to_read=n_to_read,
+            judged=judged, asked=judged,
+        )  # fmt: skip
+
+    # A reply that could not be parsed counts as zeros, as the specification says. A missing score counts as 0 when the
+    # rule is applied, but it is left out of `average_score`.
+    worst, best = case("low"), case("high")
+    summary = replace(
+        worst, average_score=case("mean").average_score, n_open=best.passed_questions - worst.passed_questions,
+        is_open=best.mvp_passed and not worst.mvp_passed,
+    )  # fmt: skip
+    return summary, best
+
+
+def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPECIFIED) -> RunSummary:
+    """Return the specification's summary of judged answers, as `tally` does."""
+    return tally(((each.question.id, each.evaluation) for each in results), rule)[0]
 
 
 def frame_spans(results: pd.DataFrame) -> pd.DataFrame:

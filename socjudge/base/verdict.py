@@ -1,16 +1,12 @@
-"""Apply the specification's pass rule, and choose the words with which every view states a verdict on a run or an
-answer.
-"""
+"""Say a verdict on a run or an answer in the words that every view uses."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ..records import Evaluation, EvaluationResult, EvaluationRun, RunSummary, is_embedded
+from ..records import Evaluation, EvaluationRun, RunSummary, is_embedded
 from .messages import listed, say
 from .pass_rule import (
     READ_BELOW,
@@ -18,7 +14,6 @@ from .pass_rule import (
     SPECIFIED,
     Outcome,
     PassRule,
-    Span,
     outcome_of,
     reaches,
     run_rule,
@@ -182,54 +177,13 @@ def score_text(score: float | None) -> str:
 
 
 def reason_text(evaluation: Evaluation, criterion: str) -> str:
-    return (
-        cause_text(evaluation.missing[criterion])
-        if criterion in evaluation.missing
-        else evaluation.rationale.get(criterion, "")
-    )
+    cause = evaluation.missing.get(criterion)
+    return evaluation.rationale.get(criterion, "") if cause is None else cause_text(cause)
 
 
 def of_criteria(evaluation: Evaluation) -> str:
     marked, total = len(evaluation.scores) - list(evaluation.scores.values()).count(None), len(evaluation.scores)
     return say(" (mean of {marked} of {total} criteria)", marked=marked, total=total) if marked < total else ""
-
-
-def tally(rows: Iterable[tuple[int | str, Evaluation]], rule: PassRule = SPECIFIED) -> tuple[RunSummary, RunSummary]:
-    """Return the summary of judged answers, given with the ids of their questions, and the summary that would result if
-    every missing score were 100."""
-    spans: dict[int | str, list[Span]] = {}  # of the answers to each question; it passes if their mean reaches the line
-    n_unscored = n_partial = n_to_read = 0
-    for question_id, marks in rows:
-        span, is_read = span_of(marks.scores, marks.average_score, marks.status), marks.status == "ok"
-        spans.setdefault(question_id, []).append(span)
-        n_unscored += not is_read
-        n_partial += is_read and not span.is_whole
-        n_to_read += bool(to_read(marks.scores, outcome_of(span, marks.status, rule.line)))
-
-    def case(name: Literal["mean", "low", "high"]) -> RunSummary:
-        values = [sum(getattr(span, name) for span in repeats) / len(repeats) for repeats in spans.values()]
-        total, mean = len(values), math.fsum(values) / len(values) if values else 0.0
-        passed = sum(reaches(value, rule.line) for value in values)
-        mvp = total > 0 and bool(rule.is_met(passed, total, mean))
-        judged = sum(map(len, spans.values()))
-        return RunSummary(
-            total, passed, passed / total if total else 0.0, mean, mvp, n_unscored, n_partial, n_to_read=n_to_read,
-            judged=judged, asked=judged,
-        )  # fmt: skip
-
-    # A reply that could not be parsed counts as zeros, as the specification says. A missing score counts as 0 when the
-    # rule is applied, but it is left out of `average_score`.
-    worst, best = case("low"), case("high")
-    summary = replace(
-        worst, average_score=case("mean").average_score, n_open=best.passed_questions - worst.passed_questions,
-        is_open=best.mvp_passed and not worst.mvp_passed,
-    )  # fmt: skip
-    return summary, best
-
-
-def summarise_results(results: Iterable[EvaluationResult], rule: PassRule = SPECIFIED) -> RunSummary:
-    """Return the specification's summary of judged answers, as `tally` does."""
-    return tally(((each.question.id, each.evaluation) for each in results), rule)[0]
 
 
 def rate_text(summary: RunSummary, verdict: Verdict) -> str:
@@ -243,24 +197,19 @@ def _doubts(run: EvaluationRun) -> list[str]:
     names = re.sub(r"[^\w.,:/@+ -]", "?", " ".join(run.run.judge_model_resolved.split())).split(", ")
     doubts = []
     if len(names) > 1:
-        doubts.append(
-            say(
-                "⚠️ the judge answered under {count} model names: {names}. Scores of different models are mixed; check "
-                "what the address (a gateway) leads to, and judge again",
-                count=len(names),
-                names=listed(names),
-            )
+        sentence = (
+            "⚠️ the judge answered under {count} model names: {names}. Scores of different models are mixed; check "
+            "what the address (a gateway) leads to, and judge again"
         )
+        doubts.append(say(sentence, count=len(names), names=listed(names)))
     read = (result.evaluation for result in run.results if result.evaluation.status == "ok")
     scores = [score for evaluation in read for score in evaluation.scores.values() if score is not None]
     if 0 < max(scores, default=0) <= 10 and not is_embedded(run.run.judge_model_resolved):
-        doubts.append(
-            say(
-                "⚠️ all {count} scores are at most 10: the judge seems to score from 0 to 10, not from 0 to 100; read its "
-                "rationales, and choose another judge or prompt",
-                count=len(scores),
-            )
+        sentence = (
+            "⚠️ all {count} scores are at most 10: the judge seems to score from 0 to 10, not from 0 to 100; read its "
+            "rationales, and choose another judge or prompt"
         )
+        doubts.append(say(sentence, count=len(scores)))
     return doubts
 
 
@@ -298,11 +247,11 @@ def summary_text(summary: EvaluationRun | RunSummary) -> str:
     - summary: a run, or only its summary. A run is better, because it also has its pass rule and its judge; with a
       summary alone, the pass rule is the specification's.
     """
-    rule, verdict, doubts = SPECIFIED, None, list[str]()
     if isinstance(summary, EvaluationRun):
         rule, verdict, doubts = run_rule(summary.run), run_verdict(summary), _doubts(summary)
         summary = summary.summary
-    verdict = verdict or summary_verdict(summary)
+    else:
+        rule, verdict, doubts = SPECIFIED, summary_verdict(summary), []
     needed, mean = rule.needed(summary.total_questions), summary.average_score
     text = SUMMARY.format(
         verdict=verdict.headline, total=summary.total_questions, passed=summary.passed_questions, needed=needed,

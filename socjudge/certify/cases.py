@@ -13,8 +13,7 @@ import pandas as pd
 
 from .. import constants
 from ..base.files import as_path
-from ..base.pass_rule import rule_of
-from ..base.verdict import summarise_results
+from ..base.pass_rule import rule_of, summarise_results
 from ..errors import BudgetReached
 from ..models.opening import Model
 from ..prompts.templates import Prompt

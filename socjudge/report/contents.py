@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ..base.messages import say
-from ..base.pass_rule import Outcome, reaches, run_rule
+from ..base.pass_rule import Outcome, reaches, run_rule, tally
 from ..base.showing import FLAGS
 from ..base.texts import local_time
-from ..base.verdict import Verdict, answer_verdict, tally
+from ..base.verdict import Verdict, answer_verdict
 from ..charts.runs import plot_criterion_trend, plot_question_strip
 from ..charts.scores import plot_category_breakdown, plot_score_distribution
 from ..charts.style import chart_url

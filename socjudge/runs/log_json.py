@@ -20,8 +20,7 @@ import msgspec
 import orjson
 
 from ..base.messages import listed, say
-from ..base.pass_rule import average, outcome_of, reaches, run_rule, span_of
-from ..base.verdict import tally
+from ..base.pass_rule import average, outcome_of, reaches, run_rule, span_of, tally
 from ..errors import ConfigError
 from ..prompts.templates import true_id
 from ..records import (

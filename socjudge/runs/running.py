@@ -15,8 +15,7 @@ from .. import constants
 from ..base.conditions import UNTOLD
 from ..base.files import as_path, check_writable
 from ..base.messages import aside, explained, say
-from ..base.pass_rule import run_rule
-from ..base.verdict import summarise_results
+from ..base.pass_rule import run_rule, summarise_results
 from ..errors import ConfigError, ProviderError, RunStopped, SocJudgeError
 from ..models import event_loop
 from ..models.gate import Budget, RunGate, get_settings

@@ -16,9 +16,8 @@ import orjson
 from .. import constants
 from ..base.files import as_path
 from ..base.messages import explained, say
-from ..base.pass_rule import run_rule
+from ..base.pass_rule import run_rule, summarise_results
 from ..base.showing import dollars, money, one_line
-from ..base.verdict import summarise_results
 from ..errors import ConfigError
 from ..records import AssistantAnswer, Completion, EvaluationResult, EvaluationRun, RunInfo, Usage, total_usage
 from .identity import Identity

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from support.runs import log_of, one_run
 
 import socjudge as sj
-from socjudge.base.pass_rule import PassRule, average
-from socjudge.base.verdict import answer_verdict, run_verdict, summarise_results
+from socjudge.base.pass_rule import PassRule, average, summarise_results
+from socjudge.base.verdict import answer_verdict, run_verdict
 from socjudge.cli.run import report_run
 from socjudge.panels.views import results_html
 from socjudge.records import Evaluation, EvaluationResult, EvaluationRun, Rubric

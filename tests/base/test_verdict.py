@@ -16,7 +16,8 @@ from support.runs import log_of, one_run
 from support.service import Service, judgement
 
 from socjudge.base import messages
-from socjudge.base.verdict import answer_verdict, run_verdict, summarise_results, summary_text
+from socjudge.base.pass_rule import summarise_results
+from socjudge.base.verdict import answer_verdict, run_verdict, summary_text
 from socjudge.cli.run import report_run
 from socjudge.history.columns import run_frame
 from socjudge.history.doctor import check_logs

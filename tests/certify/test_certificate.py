@@ -20,7 +20,7 @@ from support.runs import with_options
 from support.service import CRITERIA, KEY, Reply, Service, error, judgement, serving
 
 from socjudge import ConfigError, constants, load_run, run_evaluation_suite, write_report
-from socjudge.base.verdict import summarise_results
+from socjudge.base.pass_rule import summarise_results
 from socjudge.certify import (
     certify_judge,
     find_certificate,

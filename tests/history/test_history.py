@@ -40,7 +40,7 @@ from socjudge import (
     run_evaluation_suite,
 )
 from socjudge.base.conditions import CONDITIONS, conditions_of
-from socjudge.base.verdict import summarise_results
+from socjudge.base.pass_rule import summarise_results
 from socjudge.history import check_logs, reading
 from socjudge.judge import save_evaluation_results
 from socjudge.records import EvaluationResult, Flags, RunInfo, Usage

@@ -32,7 +32,7 @@ from socjudge import (
     run_evaluation_suite,
 )
 from socjudge.base.messages import speaking
-from socjudge.base.verdict import summarise_results
+from socjudge.base.pass_rule import summarise_results
 from socjudge.judge import save_evaluation_results
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

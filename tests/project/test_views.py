@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from support.runs import one_run
 
 import socjudge as sj
-from socjudge.base.pass_rule import rule_of
-from socjudge.base.verdict import run_verdict, summarise_results
+from socjudge.base.pass_rule import rule_of, summarise_results
+from socjudge.base.verdict import run_verdict
 from socjudge.cli.run import report_run
 from socjudge.panels.views import results_html, runs_html
 from socjudge.records import EvaluationResult

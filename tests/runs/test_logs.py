@@ -33,7 +33,8 @@ from socjudge import (
     unfinished_runs,
 )
 from socjudge.base.files import as_path, write_new
-from socjudge.base.verdict import run_verdict, summarise_results
+from socjudge.base.pass_rule import summarise_results
+from socjudge.base.verdict import run_verdict
 from socjudge.history import check_logs
 from socjudge.judge import save_evaluation_results
 from socjudge.records import RunInfo

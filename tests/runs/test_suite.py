@@ -34,8 +34,8 @@ from socjudge import (
     run_evaluation_suite,
     unfinished_runs,
 )
-from socjudge.base.pass_rule import PassRule
-from socjudge.base.verdict import run_verdict, summarise_results, summary_text
+from socjudge.base.pass_rule import PassRule, summarise_results
+from socjudge.base.verdict import run_verdict, summary_text
 from socjudge.cli.run import report_run
 from socjudge.errors import ProviderError, UnexpectedError
 from socjudge.judge import save_evaluation_results

@@ -19,7 +19,7 @@ from socjudge import (
     load_eval_dataset,
     run_evaluation_suite,
 )
-from socjudge.base.verdict import summarise_results
+from socjudge.base.pass_rule import summarise_results
 from socjudge.records import EvaluationResult, Passage, RunInfo
 from socjudge.runbooks.index import RunbookIndex
 from socjudge.runs.log_json import result_to_dict
