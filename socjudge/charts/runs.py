@@ -91,7 +91,7 @@ def plot_criterion_trend(scores: pd.DataFrame) -> Axes:
             ax.set_title(_small_title(part["mean"], name, lines, told), fontsize=9, loc="left", color=colour)
         for ax in axes[len(names) :]:
             ax.set_axis_off()
-        for ax in axes[len(names) - _ACROSS : len(names)]:
+        for ax in axes[max(len(names) - _ACROSS, 0) : len(names)]:
             _label_days(ax, local)
         lowest = float(means[["mean", "ci_low"]].min().min())
         axes[0].set_ylim(max(0, min(60, 10 * math.floor(lowest / 10))) - 2, 102)

@@ -526,6 +526,11 @@ def test_judges_of_a_distribution_have_their_colours_in_the_order_of_the_legend(
     assert legend(ax) == ["gpt-4o-mini", "gpt-4.1-mini"]
 
 
+def test_the_trend_of_a_single_criterion_has_its_days() -> None:
+    figure = trend(history().query(f"criterion == '{CRITERIA[0]}'"))
+    assert [ticks(ax) for ax in figure.axes[:2]] == [["1/1", "1/1", "1/2", "1/3"]] * 2
+
+
 def test_the_strip_tells_verdict_points_and_missing_marks_without_colour() -> None:
     ax = plot_question_strip(history())
     assert ticks(ax, "y") == ["1  正常系", "2  正常系", "3  危険操作系"]
