@@ -243,7 +243,7 @@ def test_marks_that_cannot_be_written_are_said_and_kept_on_the_page(panel: Label
     start(panel)
     (tmp_path / "labels").write_text("in the way")
     save(panel, *[50] * 6, comment="残る")
-    assert "佐藤.jsonl: 読めません" in panel.status.value
+    assert "佐藤.jsonl: 採点を保存できません" in panel.status.value
     assert (typed(panel), panel.comment.value, panel.save_button.disabled) == (["50"] * 6, "残る", False)
     assert panel.judged.value == ""
 
