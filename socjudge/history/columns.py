@@ -23,10 +23,7 @@ _SHARED = (*RUN_NAMES, "pass_threshold", "pass_rate_required")
 _SHARED_LAST = (
     *(each.column for each in CONDITIONS if each.column not in _SHARED), "judges_asked", "asked", "contradictory"
 )  # fmt: skip
-_OF_ANSWER = (
-    "average_score", "average_low", "average_high", "passed", "status", "insufficient_evidence", "dangerous_operation",
-    "ambiguous_query", "processing_time", "cost_usd",
-)  # fmt: skip
+_OF_ANSWER = Answer._fields[4:14]  # from average_score to cost_usd
 _ANSWER = get_type_hints(Answer)
 _TYPES: dict[type, Any] = {float: "Float64", int: "Int64", bool: "boolean"}
 

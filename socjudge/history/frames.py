@@ -103,14 +103,11 @@ def find_logs(logs_dir: Path | str | None = None, *, example: Literal["series", 
     if log_files(own):
         return own
     folder = constants.EXAMPLES_DIR / example
-    print(
-        say(
-            "⚠️ These are examples: {own} holds no log yet, so those that come with the project are shown "
-            "({folder}). Once you have run an evaluation, yours are.",
-            own=own,
-            folder=folder,
-        )
+    words = (
+        "⚠️ These are examples: {own} holds no log yet, so those that come with the project are shown "
+        "({folder}). Once you have run an evaluation, yours are."
     )
+    print(say(words, own=own, folder=folder))
     return folder
 
 
@@ -141,17 +138,12 @@ def _load(logs_dir: Path | str | None, since: str | date | None, *, text: bool =
     if first is not None:
         used = [run for run in used if moment_of(run.started_at) is not None]
     if len(used) < len(files):
-        warnings.warn(
-            say(
-                "{place}: {count} of {total} logs are left out, because they cannot be read, repeat another one, or "
-                "have no start time to compare with since; check_logs({name!r}) says what is wrong with each",
-                place=place,
-                count=len(files) - len(used),
-                total=len(files),
-                name=str(place),
-            ),
-            stacklevel=3,
+        words = (
+            "{place}: {count} of {total} logs are left out, because they cannot be read, repeat another one, or "
+            "have no start time to compare with since; check_logs({name!r}) says what is wrong with each"
         )
+        count = len(files) - len(used)
+        warnings.warn(say(words, place=place, count=count, total=len(files), name=str(place)), stacklevel=3)
     used = [run for run in used if first is None or (moment_of(run.started_at) or first) >= first]
     for run in used:
         if told := newer_text(run.schema_version):

@@ -187,11 +187,8 @@ def _csv_rows(path: Path) -> list[tuple[Any, ...]]:
     try:
         table = text_rows(load_bytes(path))
     except (OSError, ValueError) as error:
-        raise ConfigError(
-            "{path}: labels cannot be read ({reason}); name the folder of LabelPanel or a CSV file",
-            path=path,
-            reason=os_reason(error) if isinstance(error, OSError) else error,
-        ) from None
+        words = "{path}: labels cannot be read ({reason}); name the folder of LabelPanel or a CSV file"
+        raise ConfigError(words, path=path, reason=os_reason(error) if isinstance(error, OSError) else error) from None
     head = [name.strip() for name in table[0]] if table else []
     if missing := [name for name in _NEEDED if name not in head]:
         raise ConfigError("{named}: labels lack the columns {missing}", named=path, missing=", ".join(missing))
@@ -238,10 +235,6 @@ def _csv_label(row: dict[str, str]) -> Label:
 def _dated(label: Label) -> Label:
     moment = datetime.fromisoformat(label.saved_at)
     if moment.tzinfo is None or not 2000 <= moment.year < 2200:  # the years that every frame can hold
-        raise ValueError(
-            say(
-                "saved_at is {found}; expected a time with a zone, such as 2026-01-31T09:00:00+09:00",
-                found=label.saved_at,
-            )
-        )
+        words = "saved_at is {found}; expected a time with a zone, such as 2026-01-31T09:00:00+09:00"
+        raise ValueError(say(words, found=label.saved_at))
     return label

@@ -16,8 +16,7 @@ _BAD_KEY = re.compile(
     r"(?:invalid|incorrect|wrong|missing|expired|no) api.?key|api.?key.{0,12}(?:invalid|not valid)", re.I
 )
 _SPENT = re.compile(
-    r"insufficient.(?:quota|balance|credit|fund)|credit balance|out of credits|monthly (?:limit|quota)",
-    re.I,
+    r"insufficient.(?:quota|balance|credit|fund)|credit balance|out of credits|monthly (?:limit|quota)", re.I
 )
 _NOBODY = re.compile(r"unexpected endpoint|unknown endpoint|no such (?:route|endpoint)|cannot post", re.IGNORECASE)
 CONTEXT = re.compile(r"context (?:length|window|size)(?:\D{0,40}?(\d+))?", re.IGNORECASE)
@@ -73,13 +72,8 @@ def _wrong_set_up(
         return ConfigError(ended, of_one=True)
     better = better_url(base_url or "") if meant > 403 and model.own_name not in told.words else ""
     if better:
-        return ConfigError(
-            "{where}: no chat service at this address ({status}); set OPENAI_BASE_URL to {better}",
-            where=model.where,
-            status=meant,
-            better=better,
-            of_one=True,
-        )
+        words = "{where}: no chat service at this address ({status}); set OPENAI_BASE_URL to {better}"
+        return ConfigError(words, where=model.where, status=meant, better=better, of_one=True)
     sentences = {
         404: "{where}: no such model or path (404); check its name and {address}: {said}",
         401: "{where} refused the key ({status}): check {key}. It said: {said}",
@@ -102,13 +96,8 @@ def _refusal(model: Model, status: int | str, told: Told, said: str, *, about_co
             "passages (k), a lower output_tokens",
             said=said,
         )
-    return RequestRefused(
-        "{where} refused the request ({status}): {said}",
-        where=model.where,
-        status=status,
-        said=said,
-        about_content=about_content,
-    )
+    words = "{where} refused the request ({status}): {said}"
+    return RequestRefused(words, where=model.where, status=status, said=said, about_content=about_content)
 
 
 def _words(model: Model, told: Told) -> str:

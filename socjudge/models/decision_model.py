@@ -1,9 +1,8 @@
 """Use a decision model as a judge: `POST /decisions` answers typed questions with probabilities, and writes no text.
 
-There is one request per answer. It has the user's question, the answer and its context as JSON. For each criterion, it
-also has one typed question, of the type "score". The words of the rubric describe the levels of a score.
-A reply has the probability of each level. `translate` makes the judgement's JSON of it: the score is the expected value
-over the levels. A reply that contradicts itself is asked for again, and a criterion that the model refuses is missing.
+One request per answer has question, answer and context as JSON and, for each criterion, a typed question whose levels the
+rubric describes. `translate` makes the judgement's JSON of the reply: a score is the expected value over the levels. A
+reply that contradicts itself is asked for again, and a criterion that the model refuses is missing.
 """
 
 from __future__ import annotations

@@ -24,13 +24,11 @@ def ending_line(model: str, service: str | None = None) -> str:
     if model not in MODEL_ENDS or service not in (MAKER, f"https://{MAKER}/v1"):
         return ""
     day, source = MODEL_ENDS[model]
-    return say(
+    words = (
         "⚠️ the last day of {model} is {day} ({source}). The scores of another model do not compare with its scores as "
-        'they are, so see what it changes while both can be called: docs/reference.md, "Recipes", "Another judge"',
-        model=model,
-        day=day,
-        source=source,
+        'they are, so see what it changes while both can be called: docs/reference.md, "Recipes", "Another judge"'
     )
+    return say(words, model=model, day=day, source=source)
 
 
 def ended_line(model: str, service: str) -> str:

@@ -150,15 +150,11 @@ class RunGate:
                 if limit is None or (is_told and spent + self._reserved_usd + (most or 0.0) <= limit):
                     break
                 if self.in_flight == 0:
-                    self.stop(
-                        BudgetReached(
-                            "the budget of ${limit:g} leaves no room for another call: ${spent:.4f} are spent and the "
-                            "next call could cost up to ${next_usd:.4f}",
-                            limit=limit,
-                            spent=spent,
-                            next_usd=most or 0.0,
-                        )
+                    words = (
+                        "the budget of ${limit:g} leaves no room for another call: ${spent:.4f} are spent and the "
+                        "next call could cost up to ${next_usd:.4f}"
                     )
+                    self.stop(BudgetReached(words, limit=limit, spent=spent, next_usd=most or 0.0))
                     continue
                 self._settled.clear()
                 await self._settled.wait()

@@ -141,11 +141,9 @@ class OpenAIModel(Model):
         response: Any = None
         options: Any = {"timeout": _timeout(settings.timeout_s)}
         try:
-            # `chat.completions.create` would build typed objects, which takes as long as the rest of a call
-            # (benchmarks/speed.md).
-            async with asyncio.timeout(
-                settings.timeout_s
-            ):  # a total time, because the other starts again with each byte
+            # A total time, because the client's starts again with each byte. `chat.completions.create` would build typed
+            # objects, which takes as long as the rest of a call (benchmarks/speed.md).
+            async with asyncio.timeout(settings.timeout_s):
                 content = orjson.dumps(body)
                 response = await self._client.post(self.path, content=content, cast_to=object, options=options)
             _check_error(response)
@@ -159,11 +157,8 @@ class OpenAIModel(Model):
         except (openai.APIError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
             told = Told("") if isinstance(response, dict) and "choices" in response else read_body(response)
             why = self.redact(told.words or f"{type(error).__name__}: {error}")[:200]
-            cause = say(
-                "the response is no chat completion ({reason}); is OPENAI_BASE_URL right (it often ends in /v1)?",
-                reason=why,
-            )
-            raise Retryable(cause, may_be_billed=True) from None
+            words = "the response is no chat completion ({reason}); is OPENAI_BASE_URL right (it often ends in /v1)?"
+            raise Retryable(say(words, reason=why), may_be_billed=True) from None
 
     def _connection_error(self, error: Exception, settings: CallSettings) -> Exception:
         """Only the causes of the SDK's error show whether the request may have been sent, and so may be billed."""
@@ -278,13 +273,11 @@ async def _check_response(response: Any) -> None:
     """Read up to a size limit. Refuse a redirect, because another service may get the prompt there."""
     if response.has_redirect_location:
         here, there = str(response.request.url), urljoin(str(response.request.url), response.headers["location"])
-        raise ConfigError(
+        words = (
             "{here} redirects to {there} ({status}); if that is where you want to send runbooks and "
-            "answers, put it into OPENAI_BASE_URL",
-            here=show_url(here),
-            there=show_url(there),
-            status=response.status_code,
+            "answers, put it into OPENAI_BASE_URL"
         )
+        raise ConfigError(words, here=show_url(here), there=show_url(there), status=response.status_code)
     content = bytearray()
     async for part in response.aiter_bytes():
         content += part

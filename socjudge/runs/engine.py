@@ -7,13 +7,13 @@ run has an executor, its workers make the calls (executor.py).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from concurrent.futures import Executor
 from dataclasses import replace
 from itertools import chain
-from typing import TypeVar
 
 from ..answering.assistant import prepare_answer
 from ..answering.own_assistant import Assistant
@@ -23,13 +23,11 @@ from ..judging.judge import failed_evaluation, judge_answer, keeping
 from ..models import event_loop
 from ..models.gate import RunGate
 from ..models.opening import Model
-from ..records import AssistantAnswer, Completion, EvaluationResult, ModelRequest
+from ..records import AssistantAnswer, Completion, Evaluation, EvaluationResult, ModelRequest
 from .executor import ask_through
 from .failures import Failures, Who
 from .journal import Journal
 from .plan import Plan, Sample
-
-T = TypeVar("T")
 
 
 class Engine:
@@ -91,7 +89,8 @@ class Engine:
         sample, repeats = self._plan.samples[i], self._missing(i)
         answer = sample.stored or self._journal.answers.get(i)
         if answer is None:
-            answer = await self._or_failed(i, None, repeats, lambda: self._answer(sample))
+            with self._failing(i, None, repeats):
+                answer = await self._answer(sample)
             if answer is None:
                 return
             self.failures.answered()
@@ -113,29 +112,28 @@ class Engine:
             self._journal.unparsable.get((i, repeat), ()),
             lambda reply: self._keep(reply, i, repeat),
         )
-        evaluation = await self._or_failed(
-            i, answer, [repeat],
-            lambda: judge_answer(sample.question, answer, prompt=plan.judge_prompt, rubric=plan.rubric, ask=ask),
-        )  # fmt: skip
+        evaluation: Evaluation | None = None
+        with self._failing(i, answer, [repeat]):
+            evaluation = await judge_answer(
+                sample.question, answer, prompt=plan.judge_prompt, rubric=plan.rubric, ask=ask
+            )
         if evaluation is None:
             return
         self._add(i, EvaluationResult(sample.question, answer, evaluation, sample.answer_repeat, repeat))
         if reason := self.failures.judged(evaluation.status, evaluation.error, self.n_left):
             self._gate.stop(reason)
 
-    async def _or_failed(
-        self, i: int, answer: AssistantAnswer | None, repeats: list[int], work: Callable[[], Awaitable[T]]
-    ) -> T | None:
-        """Return the result of `work`, a request for an answer (`answer` is None) or a judgement. None if it failed."""
+    @contextlib.contextmanager
+    def _failing(self, i: int, answer: AssistantAnswer | None, repeats: list[int]) -> Iterator[None]:
+        """Note the failure of a request for an answer (`answer` is None) or a judgement."""
         try:
-            return await work()
+            yield
         except RunStopped:
             pass  # it is not done, so it is left for the next session
         except SocJudgeError as error:
             self._fail(i, answer, repeats, error)
         except Exception as surprise:  # a bug in one row must not cost the others what they paid for
             self._fail(i, answer, repeats, UnexpectedError(surprise_text(surprise)))
-        return None
 
     def _fail(self, i: int, answer: AssistantAnswer | None, repeats: list[int], error: SocJudgeError) -> None:
         who: Who = "assistant" if answer is None else "judge"
@@ -164,13 +162,11 @@ class Engine:
     async def _own_answer(self, own: Assistant, sample: Sample) -> AssistantAnswer:
         answer = await own.answer(sample.question.question, self._gate)
         if answer.version and self._version and answer.version != self._version:
-            raise ConfigError(
+            words = (
                 "assistant {name} changed its version from {before} to {after} within the run, so the run has stopped; "
-                "start it again with fresh=True",
-                name=own.name,
-                before=self._version,
-                after=answer.version,
+                "start it again with fresh=True"
             )
+            raise ConfigError(words, name=own.name, before=self._version, after=answer.version)
         self._version = answer.version or self._version
         return answer
 

@@ -1,7 +1,4 @@
-"""`options.executor`: make a run's calls to models on other machines.
-
-What travels is one request with the model's name. The machine that makes the call uses its own key and connection.
-"""
+"""`options.executor`: calls to models by other machines, each with its own key. A request and a name travel."""
 
 from __future__ import annotations
 

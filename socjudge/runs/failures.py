@@ -57,14 +57,12 @@ class Failures:
         self._n_unreadable += status != "ok"
         if self.has_readable or self._n_unreadable < MAX_UNREADABLE or not n_left:
             return None
-        return ConfigError(
+        words = (
             "{judge}: none of its first {count} judgements could be read, so the rest is not asked for; the last one: "
             "{cause}. Choose another judge, or give it more room (output_tokens); the same run, started again, asks "
-            "anew for what could not be read",
-            judge=self.judge,
-            count=self._n_unreadable,
-            cause=error[:300],
+            "anew for what could not be read"
         )
+        return ConfigError(words, judge=self.judge, count=self._n_unreadable, cause=error[:300])
 
     def has_row(self, error: SocJudgeError, who: Who) -> bool:
         if isinstance(error, ConfigError):
@@ -101,11 +99,6 @@ class Failures:
         return ProviderError(down, count=self._in_a_row, cause=error)
 
     def unanswered(self) -> SocJudgeError | None:
-        if not self._unanswered:
-            return None
-        return ProviderError(
-            "assistant {name} gave no answer to {count} questions in a row, so the run has stopped ({cause})",
-            name=self.own,
-            count=self._unanswered,
-            cause=self.last,
-        )
+        words = "assistant {name} gave no answer to {count} questions in a row, so the run has stopped ({cause})"
+        reason = ProviderError(words, name=self.own, count=self._unanswered, cause=self.last)
+        return reason if self._unanswered else None

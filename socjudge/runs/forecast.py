@@ -107,13 +107,10 @@ def foresee(plan: Plan, options: RunOptions | None = None, logs_dir: Path | str 
     if plan.assistant is not None and plan.index is None:
         problem = problem or say("there is no search index of the runbooks yet; build it")
     if found and (told := rubric_changes(plan.rubric, found.run.rubric or plan.rubric)):
-        notes.append(
-            say(
-                "The run keeps the rubric it began with; other than the present settings: {told}. Start anew to "
-                "use those",
-                told=told,
-            )
+        words = (
+            "The run keeps the rubric it began with; other than the present settings: {told}. Start anew to use those"
         )
+        notes.append(say(words, told=told))
     left = estimate_plan(plan, found)
     return RunPlan(plan, options, folder, left, found.done if found else 0, "\n".join(notes), problem)
 
@@ -140,9 +137,6 @@ def shared_budget(given: float | None, finished: Iterable[EvaluationRun], plans:
         if found := _find_interrupted(each.plan, each.options, each.logs_dir):
             budget.note(found.run.run_id, found.spent_usd)
     return budget
-
-
-# -- the estimate
 
 
 # Tokens for estimates: means over the ten questions. An answer; its passages, by k (2,040 tokens with k=1, 2,410 with
@@ -179,26 +173,19 @@ def cost_notes(*plans: Plan) -> str:
     for plan in plans:
         told += [ending_line(each.name, each.service) for each in (plan.judge, plan.assistant) if each]
         if plan.own is not None:
-            told.append(
-                say(
-                    "the answers of {name} are not known yet, so about {answer:,} tokens for each and {contexts:,} for its "
-                    "contexts are assumed; with longer contexts the judge reads, and costs, more. What {name} costs is "
-                    "not counted",
-                    name=plan.own.name,
-                    answer=_ANSWER_TOKENS,
-                    contexts=_GUIDE_TOKENS + _PASSAGE_TOKENS * plan.k,
-                )
+            words = (
+                "the answers of {name} are not known yet, so about {answer:,} tokens for each and {contexts:,} for its "
+                "contexts are assumed; with longer contexts the judge reads, and costs, more. What {name} costs is "
+                "not counted"
             )
-        told += [
-            say(
-                "the price of {model} is unknown, so its cost is not counted and no cap can be held: an address does "
-                "not prove a price. socjudge.toml takes it, in US dollars per million tokens, below a line "
-                '[prices."{name}"]: input = … and output = …, both 0 if it is free',
-                model=model.where,
-                name=key,
-            )
-            for key, model in unpriced(plan).items()
-        ]
+            contexts = _GUIDE_TOKENS + _PASSAGE_TOKENS * plan.k
+            told.append(say(words, name=plan.own.name, answer=_ANSWER_TOKENS, contexts=contexts))
+        words = (
+            "the price of {model} is unknown, so its cost is not counted and no cap can be held: an address does "
+            "not prove a price. socjudge.toml takes it, in US dollars per million tokens, below a line "
+            '[prices."{name}"]: input = … and output = …, both 0 if it is free'
+        )
+        told += [say(words, model=model.where, name=key) for key, model in unpriced(plan).items()]
     return "\n".join(dict.fromkeys(filter(None, told)))
 
 

@@ -30,11 +30,8 @@ def open_answers(given: Given, questions: Sequence[EvalQuestion]) -> list[Assist
         return given.for_questions(questions)
     if isinstance(given, Sequence) and not isinstance(given, str):
         if len(given) != len(questions):
-            raise ConfigError(
-                "{answers} answers for {questions} questions; give one per question, in order",
-                answers=len(given),
-                questions=len(questions),
-            )
+            words = "{answers} answers for {questions} questions; give one per question, in order"
+            raise ConfigError(words, answers=len(given), questions=len(questions))
         return [_one(answer, question, k) for k, (answer, question) in enumerate(zip(given, questions, strict=True), 1)]
     return Assistant(given)
 

@@ -1,8 +1,4 @@
-"""Make records of the JSON of logs and journals, and JSON of records.
-
-A log has the specification's keys first, in the specification's order, and socjudge's own keys after them. A bare log,
-which has only the specification's keys, can also be read. log_shape.py has the keys.
-"""
+"""Make records of the JSON of logs and journals, and JSON of records. log_shape.py has the keys."""
 
 from __future__ import annotations
 
@@ -40,8 +36,6 @@ from ..records import (
     asked_of,
 )  # fmt: skip
 from .log_shape import Log, LoggedEvaluation, OfAssistant, Row, fit
-
-# -- writing
 
 
 def result_to_dict(result: EvaluationResult) -> dict[str, Any]:
@@ -103,9 +97,6 @@ def writable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [writable(inner) for inner in value]
     return str(value) if isinstance(value, int) and not -(2**63) <= value < 2**64 else value
-
-
-# -- reading
 
 
 def run_from_dict(data: Any, *, where: str) -> EvaluationRun:

@@ -76,8 +76,6 @@ class Log(msgspec.Struct, kw_only=True):
     run: RunInfo | None = None
 
 
-# -- reading
-
 # What other tools and older versions write as null: an absent object or list, and a number that was not finite.
 _ABSENT = {
     "expected_keypoints", "flags", "assistant", "passages", "usage", "retries", "missing", "run", "assistant_usage",
@@ -97,12 +95,8 @@ def fit(data: Any, kind: type[T], where: str) -> T:
             return msgspec.convert(_without_nulls(data), kind)
     except msgspec.ValidationError as error:
         reason, _, place = str(error).partition(" - at `$")
-        raise ConfigError(
-            "{where}: {place} is not as a log has it ({reason}); correct it in the file, or take another log",
-            where=where,
-            place=place.strip(".`") or say("the file"),
-            reason=reason,
-        ) from None
+        words = "{where}: {place} is not as a log has it ({reason}); correct it in the file, or take another log"
+        raise ConfigError(words, where=where, place=place.strip(".`") or say("the file"), reason=reason) from None
     except ConfigError as error:  # a rubric checks its own values
         raise ConfigError(f"{where}: {error}") from None
 

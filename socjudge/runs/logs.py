@@ -141,11 +141,8 @@ def load_log(path: Path) -> bytes:
             "{path}: not a whole gzip file ({reason}); was it cut while it was copied?", path=path, reason=error
         ) from None
     if len(unpacked) > MAX_UNPACKED:
-        raise ConfigError(
-            "{path}: more than {most:,} bytes when unpacked; unpack it yourself if that is right",
-            path=path,
-            most=MAX_UNPACKED,
-        )
+        words = "{path}: more than {most:,} bytes when unpacked; unpack it yourself if that is right"
+        raise ConfigError(words, path=path, most=MAX_UNPACKED)
     return unpacked
 
 

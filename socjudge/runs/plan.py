@@ -207,12 +207,8 @@ def plan_failed(
             told="; ".join(told),
         )
     if len(run.results) != plan.total:
-        raise ConfigError(
-            "{run}: expected {total} judged answers, and the log has {count}; judge all answers again with rejudge",
-            run=name,
-            count=len(run.results),
-            total=plan.total,
-        )
+        words = "{run}: expected {total} judged answers, and the log has {count}; judge all answers again with rejudge"
+        raise ConfigError(words, run=name, count=len(run.results), total=plan.total)
     # Rows of a run in doubt do not make a pass of the new one, and another run with equal answers is not resumed.
     info = replace(plan.info, judges_asked=info.judges_asked, only_failed_of=info.run_id)
     return replace(plan, info=info, known=tuple(_paid(row) for row in run.results if row.evaluation.status == "ok"))

@@ -176,11 +176,8 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, options: RunOptions, 
     if gate.reason is not None and (engine.n_left or not isinstance(gate.reason, RunStopped)):
         raise gate.reason  # not for a stop that came after the last result
     if engine.failures.n_undelivered:
-        raise ProviderError(
-            "the service did not deliver {count} judged answer(s); the last one: {cause}",
-            count=engine.failures.n_undelivered,
-            cause=engine.failures.last,
-        )
+        words = "the service did not deliver {count} judged answer(s); the last one: {cause}"
+        raise ProviderError(words, count=engine.failures.n_undelivered, cause=engine.failures.last)
 
 
 def _under_way(gate: RunGate) -> str:

@@ -145,7 +145,7 @@ def load_unfinished(path: Path) -> EvaluationRun:
     """Load the judged answers of an unfinished run. ConfigError if the file is another user's, or no journal."""
     if path.exists() and not _is_ours(path.resolve()):
         raise ConfigError(_OTHERS, path=path)
-    if not path.name.endswith(SUFFIX) or first_line(path) is None:
+    if not path.name.endswith(SUFFIX) or _first_line(path) is None:
         raise ConfigError(
             "{path}: no journal of an unfinished run, or one that holds nothing yet; they are named judge_eval_…{suffix}",
             path=path,
@@ -165,20 +165,17 @@ def note_on_nearest(folder: Path, identity: Identity) -> str:
         differences = identity.differences(Identity.of(info))
         with contextlib.suppress(ConfigError):  # damaged: `unfinished_runs` says so
             if len(differences) <= MOST_DIFFERENCES and (left := UnfinishedRun(path)).done:
-                return say(
+                words = (
                     "{path}: an interrupted run ({done} of {total} judged, cost {cost}) is not resumed, because it "
-                    "differs: {differences}. To resume it, start it with its own settings",
-                    path=path,
-                    done=left.done,
-                    total=left.total,
-                    cost=money(left.cost_usd),
-                    differences="; ".join(differences),
+                    "differs: {differences}. To resume it, start it with its own settings"
                 )
+                told, cost = "; ".join(differences), money(left.cost_usd)
+                return say(words, path=path, done=left.done, total=left.total, cost=cost, differences=told)
     return ""
 
 
 def _journals(folder: Path) -> list[tuple[Path, RunInfo]]:
-    return [(path, info) for path in journal_files(folder) if (info := first_line(path))]
+    return [(path, info) for path in journal_files(folder) if (info := _first_line(path))]
 
 
 def journal_files(folder: Path) -> Iterator[Path]:
@@ -203,7 +200,7 @@ def _is_ours(path: Path) -> bool:
 _OTHERS = "{path}: another user's file, so it is not read as a journal; to resume it, copy it to a file of your own"
 
 
-def first_line(path: Path) -> RunInfo | None:
+def _first_line(path: Path) -> RunInfo | None:
     """Return the info in a journal's first line. None if the process was killed there, before anything was paid for."""
     with explained("{path}: cannot be read ({reason}); check path and permissions", path=path), path.open("rb") as file:
         raw = file.readline()
@@ -223,12 +220,8 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
 
 
 def _damaged(path: Path, number: int, reason: str = "") -> ConfigError:
-    return ConfigError(
-        "{path}: line {number} is damaged ({reason}); correct or remove the line, or start anew",
-        path=path,
-        number=number,
-        reason=reason or say("not a line of a journal"),
-    )
+    words = "{path}: line {number} is damaged ({reason}); correct or remove the line, or start anew"
+    return ConfigError(words, path=path, number=number, reason=reason or say("not a line of a journal"))
 
 
 def _parsed(path: Path, number: int, raw: bytes) -> Line:
