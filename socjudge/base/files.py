@@ -218,7 +218,7 @@ def _complete(file: IO[bytes]) -> None:
 def checked_page(path: Path | str, mark: bytes) -> Path:
     """Return the path of a page that may be written: no file is there, or an empty one, or one with our mark.
     Raises ConfigError if there is another file, or if the folder is missing."""
-    path, content = Path(path), b""
+    path = Path(path)
     if not path.parent.is_dir():
         raise ConfigError(
             "{path}: there is no folder {folder} to put the report in; make it first", path=path, folder=path.parent
@@ -228,8 +228,8 @@ def checked_page(path: Path | str, mark: bytes) -> Path:
             "{path}: is a folder; give the report a name, such as {example}", path=path, example=path / "report.html"
         )
     words = "{path}: a file is there, but it cannot be read ({reason}); give the report another name"
-    with explained(words, path=path), contextlib.suppress(FileNotFoundError):
-        content = path.read_bytes()
+    with explained(words, path=path):
+        content = path.read_bytes() if path.is_file() else b""
     if content and mark not in content:
         raise ConfigError(
             "{path}: is there already and was not written by socjudge; give another name, or remove it", path=path

@@ -1,4 +1,4 @@
-"""Provide what all charts share: the Japanese font, labels that cannot break a chart, and fixed colours and markers."""
+"""Provide what all charts share: the Japanese font, labels that cannot break a chart, and fixed colours."""
 
 from __future__ import annotations
 
