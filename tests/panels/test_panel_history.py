@@ -192,6 +192,15 @@ def test_runs_without_a_readable_score_are_shown_as_such(tmp_path: Path) -> None
     assert panel.matrix.cells == [[[None, "–"]]] * 2
 
 
+def test_a_verdict_is_for_reference_if_the_embedded_judge_answered(tmp_path: Path) -> None:
+    log = bare_log([80, 80])
+    log["run"] = {"run_id": "r", "started_at": "2026-01-01T00:00:00+09:00", "judge_model": "auto",
+                  "judge_model_resolved": "offline-rubric-1"}  # fmt: skip
+    panel = HistoryExplorer(save_log(tmp_path / "logs", log))
+    panel.more.selected_index = 0
+    assert "参考判定" in text(panel.table)
+
+
 def test_an_exported_page_has_the_matrix_as_a_table_of_text(tmp_path: Path) -> None:
     hostile = bare_log([80, 50])
     for row in hostile["results"]:
