@@ -106,8 +106,7 @@ def both_ends(question: str) -> str:
 
 
 def follows_on(question: str) -> bool:
-    """Return whether a question may make sense only together with the previous one: it points back, names too little
-    to act on, or neither reports that something happened nor asks how to begin."""
+    """Return whether a question may need the previous one: it points back, is vague, or reports nothing."""
     return bool(_POINTS_BACK.search(question)) or is_ambiguous(question) or not wants_first_response(question)
 
 

@@ -42,8 +42,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def as_material(answer: AssistantAnswer) -> AssistantAnswer:
-    """Return an answer as a judge sees it: with citations in our form, and with headings for its contexts.
-    If the contexts have no names, the citations stay as they are."""
+    """Return an answer as a judge sees it: with citations in our form, if its contexts have names."""
     # only our own assistant sets `evidence`, and it writes our form
     given = () if answer.evidence else contexts_of(answer)
     if not given:
@@ -84,8 +83,7 @@ def citable(name: str) -> str:
 
 
 def numbered_name(k: int, count: int) -> str:
-    """Return a name for the k-th (from 1) of `count` contexts, such as 資料3 (source 3).
-    The number is padded with zeros, so that no name contains the name of another of these contexts."""
+    """Return a name for the k-th of `count` contexts, such as 資料03, that no other contains."""
     return f"資料{k:0{len(str(count))}}"
 
 

@@ -69,8 +69,7 @@ class _Table(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class HttpAssistant:
-    """Ask an assistant over HTTP, as a table [assistants.NAME] with a `url` in socjudge.toml says.
-    ConfigError if the table has faults."""
+    """Ask an assistant over HTTP, as a table [assistants.NAME] says. ConfigError if the table has faults."""
 
     def __init__(self, table: Mapping[str, Any], *, where: str) -> None:
         try:
@@ -120,8 +119,7 @@ class HttpAssistant:
         return told | {"body": self._fill(self.table.body), "url": show_url(url), "query": hash_query(url)}
 
     async def ask(self, question: str, timeout_s: float) -> dict[str, Any]:
-        """Ask one question. Return the answer in a form for `as_answer`.
-        NoAnswer if there is no usable reply, or no answer in it. Retryable if the service says how long to wait."""
+        """Return the answer, for `as_answer`. NoAnswer without one; Retryable if the service says when to ask."""
         return self._mapped(*await self.read(question, timeout_s))
 
     async def read(self, question: str, timeout_s: float) -> tuple[list[Any], Any]:

@@ -142,8 +142,7 @@ class StoredAnswers:
     where: str  # the name of their file, for messages
 
     def for_questions(self, questions: Sequence[EvalQuestion]) -> list[AssistantAnswer]:
-        """Return the answer to each of these questions. Answers to other questions are ignored.
-        The ConfigError lists the questions that have no answer, or more than one."""
+        """Return the answers to these questions. The ConfigError lists those without exactly one."""
         by_id, by_text = defaultdict(list), defaultdict(list)
         known = {str(question.id) for question in questions}
         for question_id, asked, answer in self.rows:

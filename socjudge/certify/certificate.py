@@ -242,8 +242,7 @@ def _day(on: datetime | str | None) -> datetime | None:
 
 
 def earlier_looks(binding: Binding, labels_sha256: str) -> int:
-    """Count the other sets of labels with which this judge has a certificate. Each was a chance to be trusted by luck.
-    `labels_sha256` identifies the present set, which is not counted."""
+    """Count the other sets of labels with which this judge has a certificate: each was a chance of luck."""
     mine = [each for each in _all(None)[0] if not each.binding.differences(binding)]
     return len({str(each.basis.get("labels_sha256") or "") for each in mine} - {"", labels_sha256})
 
@@ -303,8 +302,7 @@ def binding_of_run(run: EvaluationRun) -> Binding:
 def certificate_of(
     binding: Binding, started_at: str, *, folder: Path | str | None = None
 ) -> tuple[Certificate | None, str]:
-    """Return the certificate that applies to a run's judge on the day of its start, or None, and a line about it: its
-    name, date and verdicts, that there is none, or that a broken file in the folder leaves this unsure."""
+    """Return the certificate that applies to a judge on the day of a run's start, or None, and a line about it."""
     try:
         found = find_certificate(binding, on=started_at, folder=folder)
     except ConfigError as error:

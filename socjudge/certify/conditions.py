@@ -214,8 +214,7 @@ def trust_rows(scores: pd.DataFrame, labels: pd.DataFrame | None) -> dict[str, d
 
 
 def plan_told(answers: int, criteria: int) -> str:
-    """Return in words how likely a certificate is to show that a good judge is good, with `answers` damaged answers and
-    with several numbers of labels. The text is shown before anything is paid for or labelled."""
+    """Return in words how likely a good judge is shown to be good, before anything is paid for or labelled."""
     seen = share_power(SEES, answers, ALPHA / criteria, HALF) if answers else 0.0
     people = listed(say("{n}: {power:.0%}", n=n, power=trust_power(n, criteria)) for n in (10, *LOOKS))
     return "\n".join(

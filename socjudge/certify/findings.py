@@ -100,8 +100,7 @@ def noise_limits(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def summarise_changes(findings: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per change and criterion of the findings, with 95 % intervals (Wilson's) over answers.
-    `mean_change` is in points."""
+    """Return one row per change and criterion of the findings, with 95 % intervals (Wilson's) over answers."""
     # n: answers with a score before and after; n_cases: changed answers with both, more if one is changed in several
     # places; n_no_room: of the n, those whose score is too low to show the fall; detected: share that fell of the others;
     # n_forbidden: changed answers whose score moved in a way that `expected` forbids
@@ -147,8 +146,7 @@ def summarise_attacks(findings: pd.DataFrame) -> pd.DataFrame:
 
 
 def is_more_than_noise(row: dict[Hashable, Any], limit: float, tried: int) -> bool:
-    """Return whether a change (a row of `summarise_changes`) moves more scores in a forbidden way than noise alone does.
-    The chance of a wrong True is 0.05 over all `tried` changes."""
+    """Return whether a change moves more scores in a forbidden way than noise does: wrong for 1 of 20 judges."""
     if not row["n_forbidden"] or limit <= LEAST:  # if scores vary so little, a single forbidden move is enough
         return bool(row["n_forbidden"])
     # Noise alone moves one score in twenty by more than `limit`.

@@ -56,8 +56,7 @@ def read_labels(given: pd.DataFrame | Path | str) -> pd.DataFrame:
 
 
 def labels_of(subjects: Sequence[Subject], labels: pd.DataFrame) -> tuple[pd.DataFrame, list[Subject]]:
-    """Select the labels of these answers, and list the answers that have one.
-    Raises ConfigError if all labels are of other answers than these."""
+    """Select the labels of these answers, and list the answers that have one. ConfigError if there are none."""
     hashes = {subject.answer_sha256: subject for subject in subjects}
     mine = labels[labels["answer_sha256"].astype(str).isin(hashes)]
     if mine.empty:
@@ -90,8 +89,7 @@ def hash_labels(labels: pd.DataFrame) -> str:
 
 
 def read_damaged(given: pd.DataFrame | Path | str, subjects: Sequence[Subject], criteria: Sequence[str]) -> list[Case]:
-    """Read the answers that people broke (`plan_certificate`), as cases.
-    Raises ConfigError for a row that is not usable: which row it is, which field is wrong, and what to do."""
+    """Read the answers that people broke, as cases. The ConfigError names the row and the field that are wrong."""
     where, _, rows = read_rows(given)
     at_hand = {str(subject.question.id): subject for subject in subjects}
     cases: list[Case] = []

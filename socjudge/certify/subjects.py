@@ -17,9 +17,9 @@ from ..base.texts import change_citations, fold
 from ..errors import ConfigError
 from ..records import AssistantAnswer, EvalQuestion, EvaluationRun
 from ..runs.log_json import answer_sha256
-from ..runs.logs import load_run
 
-Given = Path | str | EvaluationRun | Sequence[tuple[EvalQuestion, AssistantAnswer]]
+Pair = tuple[EvalQuestion, AssistantAnswer]
+Given = Path | str | EvaluationRun | Sequence[Pair]
 
 _NUMBERED = re.compile(r"^\s*\d+[.)．]\s*")
 _MARKED = re.compile(r"^\s*(?:\d+[.)．]|[-*・●]|[①-⑳])\s*")
@@ -115,11 +115,9 @@ class Subject:
         return replace(self, answer=replace(self.answer, answer=text))
 
 
-def find_subjects(given: Given) -> list[Subject]:
+def find_subjects(given: EvaluationRun | Sequence[Pair]) -> list[Subject]:
     """Return the answers to test a judge with, without empty ones. A run counts with its first answer to each question.
     Raises ConfigError if no answer is left, or if two questions have the same id."""
-    if isinstance(given, Path | str):
-        given = load_run(given)
     if isinstance(given, EvaluationRun):
         first = {result.question.id: result for result in reversed(given.results)}
         pairs = [(result.question, result.answer) for result in reversed(first.values())]

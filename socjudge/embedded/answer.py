@@ -27,8 +27,7 @@ def compose_answer(
     precautions: Precautions | None = None,  # given if the question is too vague: the answer asks back
     organisation: Organisation = NEUTRAL,
 ) -> str:
-    """Write an answer of quotes from the guide's runbook, in Japanese Markdown, with a citation for each block.
-    The assistant's three warnings (`flags`) are not part of this text."""
+    """Write an answer of quotes from the guide's runbook, in Japanese Markdown, without the warnings."""
     if precautions is not None:
         return _ask_back(precautions, organisation)
     rules = _quote_rules(question, dangers, refuses=flags.dangerous_operation)

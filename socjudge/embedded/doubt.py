@@ -48,8 +48,7 @@ _NO_ORDER = -3.0  # the danger of a source where there is none
 
 @lru_cache(maxsize=4)
 def doubts(reading: Reading) -> tuple[list[float], list[float]]:
-    """Return two lists: how likely each claim contradicts the passages, and how likely it recommends a danger, 0–1.
-    Not seen: technical truth, a contradiction that needs knowledge, a danger that only an expert can see."""
+    """Return how likely each claim contradicts the passages, and how likely it recommends a danger, 0–1."""
     weights = load_weights(WEIGHTS)
     found: dict[str, list[float]] = {name: [0.0] * len(reading.claims) for name in _SHAPES}
     for i in range(len(reading.claims)):
@@ -88,8 +87,7 @@ def is_comparable(reading: Reading, i: int) -> bool:
 
 @lru_cache(maxsize=4_000)
 def rate_order(text: str) -> tuple[float, float]:
-    """Return two log odds that a statement orders something dangerous: of the whole, and of the worst part or the
-    whole. Only the words are read, so this cannot see whether a passage orders the same."""
+    """Return two log odds that a statement orders something dangerous: of the whole, and of the worst part."""
     weights = load_weights(ORDERS)["weights"]
     clauses = [clause for clause in re.split("(?<=、)", text) if len(clause) >= _CLAUSE]
     scores = [float(weigh(read_letters(part), weights[:-1]) + weights[-1]) for part in (text, *clauses)]

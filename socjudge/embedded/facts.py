@@ -177,8 +177,7 @@ def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.
 
 
 def is_same(fact: Fact, value: str) -> bool:
-    """Return whether a value says the same as a fact, as 60分 (minutes) and 1時間 (hour) do.
-    One role may begin with the other, and a value may contain a term of more than three letters."""
+    """Return whether a value says the same as a fact, as 60分 (minutes) and 1時間 (hour) do."""
     if fact.value == value:
         return True
     if fact.kind == "number":

@@ -19,8 +19,7 @@ _NUMBERED = re.compile(r"^\s*\d+[.)]\s*(.+)$", re.MULTILINE)
 
 
 def find_misplaced(reading: Reading) -> str:
-    """Return the first step that stands after one that follows it in the passages; "" if there is none.
-    Steps that no passage numbers, or that the answer states in different words, are not seen."""
+    """Return the first step that stands after one that follows it in the passages; "" if there is none."""
     places: dict[tuple[int, str], tuple[int, int]] = {}
     for p, passage in enumerate(reading.passages):
         for n, match in enumerate(_NUMBERED.finditer(passage)):

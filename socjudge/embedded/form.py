@@ -65,8 +65,7 @@ def seen_text(answer: str) -> str:
 
 
 def one_form(answer: str) -> str:
-    """Return a text in one form: one list marker, table rows as list items, broken lines joined, nothing bold,
-    letters of one width, and verbs in the plain style. Code stays as it is."""
+    """Return a text in one form: one list marker, no tables, bold or broken lines, verbs in the plain style."""
     lines: list[str] = []
     in_code = False
     raw = answer.splitlines()

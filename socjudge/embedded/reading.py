@@ -211,8 +211,7 @@ class Reading:
 
     @cached_property
     def says_nothing(self) -> bool:
-        """Return whether the answer makes no claim, and neither declines nor asks back where it should.
-        For other questions, recommending a destructive operation counts as saying something."""
+        """Return whether the answer claims and recommends nothing, and does not decline or ask where it should."""
         is_saying = self.is_excused if self.should_decline or self.should_ask else any(self.recommended.values())
         return not is_saying and not self.claims
 

@@ -49,8 +49,7 @@ def load_commands() -> dict[str, tuple[re.Pattern[str], str]]:
 
 
 def recommends_danger(text: str) -> list[Danger]:
-    """Return the destructive commands that an answer tells its reader to run, at most one for each operation.
-    They are in the order of `commands.json`; [] if there are none."""
+    """Return the destructive commands that an answer tells its reader to run, one for each operation."""
     found: dict[str, Danger] = {}
     for sentence in _instructions(normalise(text)):
         told = [c for c in _CLAUSE_END.split(sentence) if not (_NOT_TOLD.search(c) or _ALLOWED.search(sentence))]

@@ -51,8 +51,7 @@ ENDING, ENDINGS = 14, 1 << 12  # letters at the end of a question (they show if 
 
 
 class Weights(NamedTuple):
-    """Hold the weights of the measures whose sum decides which rule forbids the operation that a question asks for.
-    They were fitted on the questions of warnings (benchmarks/data/SOURCE.md)."""
+    """Hold the weights, fitted on the questions of warnings, of what decides which rule forbids an operation."""
 
     alike: float  # of the similarity of the question to the rule
     shared: float  # of the share of the rule's words that the question has
@@ -82,8 +81,7 @@ class Prohibition:
 
     @property
     def operation(self) -> str:
-        """Return the name of the forbidden operation: for 検体を手動で削除しない。 it is 検体を手動で削除すること (deleting samples by hand).
-        The name is AGAINST_RUNBOOKS if the wording gives no short one."""
+        """Return the name of the forbidden operation, such as 検体を手動で削除すること; else AGAINST_RUNBOOKS."""
         if not FORBIDS.search(self.citation):  # not under 禁止事項 or the like: may say more than what is forbidden
             return AGAINST_RUNBOOKS
         act = re.split(r"(?<=。)|(?<=\.)\s", self.text, maxsplit=1)[0].rstrip("。. ")
@@ -219,8 +217,7 @@ def make_features(question: str, catalogue: Catalogue, rarity: Numbers, *, but_i
 
 
 def load_prohibitions(index: RunbookIndex) -> list[Prohibition]:
-    """Return the prohibitions in the order of the passages, and then those that only `prohibitions.json` lists.
-    Raises ConfigError if this file is damaged."""
+    """Return the prohibitions of the passages, and then those that only `prohibitions.json` lists."""
     path = index.runbooks / PROHIBITIONS_NAME
     expected = '{"手順書.md": [{"text": "…", "asks": ["…"], "near_misses": ["…"]}]}'
     try:

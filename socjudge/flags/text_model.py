@@ -50,8 +50,7 @@ def read_letters(text: str) -> Numbers:
 
 
 def hash_runs(text: str, longest: int, size: int) -> Numbers:
-    """Return the sequences of one to `longest` letters of a text, hashed into a vector, (size,).
-    The entries of all its hashes are equal, and the Euclidean length of the vector is LETTERS_SCALE."""
+    """Return the sequences of one to `longest` letters, hashed into a vector of the length LETTERS_SCALE."""
     runs = {text[i : i + n] for n in range(1, longest + 1) for i in range(len(text) - n + 1)}
     places = sorted({zlib.crc32(run.encode()) % size for run in runs})
     letters = np.zeros(size)

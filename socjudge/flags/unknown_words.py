@@ -30,8 +30,7 @@ _ENGLISH_SUBJECTS = tuple(sorted(LEXICONS["english_stems"]))  # in the form for 
 
 
 def find_unknown_words(question: str, *, index: RunbookIndex) -> list[str]:
-    """Return the words of a question that name its subject and are in no runbook, in the question's order.
-    Examples are プロジェクター (projector), kubernetes and 保険 (insurance). Everyday words are left out."""
+    """Return the words that name a question's subject and are in no runbook, such as プロジェクター."""
     text = normalise_text(question)
     if not _JAPANESE.search(question):
         return _unknown_english(question, text, _runbook_text(index))
@@ -48,8 +47,7 @@ def split_words(text: str) -> list[str]:
 
 
 def join_words(text: str) -> str:
-    """Return the normalised text with words that are often written half in hiragana (漏えい, leak) fully in kanji.
-    `split_words` would otherwise cut them into pieces."""
+    """Return the normalised text with 漏えい and the like in kanji, which `split_words` would cut in pieces."""
     return normalise_text(text).replace("漏えい", "漏洩").replace("改ざん", "改竄").replace("隠ぺい", "隠蔽")
 
 

@@ -116,8 +116,7 @@ _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=without_duplicates, 
 
 
 def check_repaired(found: JsonObject) -> None:
-    """Raise UnparsableJudgement if the scores of a repaired object are not those in its source, word for word:
-    no repair may make up a score."""
+    """Raise UnparsableJudgement if a repaired object's scores are not, word for word, those in its source."""
     keys = list(_SCORES_KEY.finditer(found.source))
     part = re.compile(r"\{([^{}]*)\}").match(found.source, keys[0].end() if keys else 0)
     scores = json.dumps(found.value["scores"], ensure_ascii=False)

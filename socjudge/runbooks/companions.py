@@ -77,8 +77,7 @@ def load_questions(folder: Path | str) -> dict[str, dict[str, list[str]]]:
 
 
 def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]:
-    """Return the runbooks with the questions of `questions.json` in `folder` added to their passages.
-    One UserWarning names the first MOST_NAMED runbooks or headings of the questions that no longer exist."""
+    """Return the runbooks with their questions of `questions.json`. A UserWarning names places that are gone."""
     questions = load_questions(folder)
     path = Path(folder) / QUESTIONS_NAME
     headings = {book.source: {chunk.heading for chunk in book.chunks} for book in books}
@@ -102,8 +101,7 @@ def add_questions(books: Sequence[Runbook], folder: Path | str) -> list[Runbook]
 
 
 def load_json_object(path: Path, expected: str) -> dict[str, Any]:
-    """Load the object in a JSON file; {} if there is no such file. `expected`: what it should contain, for the message.
-    Raises ConfigError if the file is not JSON or not an object."""
+    """Load the object in a JSON file; {} without it. ConfigError, with what is `expected`, for anything else."""
     if not path.is_file():
         return {}
     try:

@@ -237,8 +237,7 @@ def _asks_another(asking: str, wanted: Sequence[Passage], opening: Sequence[Pass
 
 
 def choose_runbook(found: Sequence[Passage], each: Sequence[Sequence[Passage]] = ()) -> str:
-    """Return the file name of the runbook that gets the most votes.
-    `each`: for each sentence of a long question, the passages found for it alone; they add to the vote."""
+    """Return the file of the runbook with the most votes. `each`: what is found for a sentence of the question."""
     alone = [_votes(some) for some in each]
     votes = {
         source: vote + SENTENCE_VOTE * max([some.get(source, 0.0) for some in alone], default=0.0)

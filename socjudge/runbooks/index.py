@@ -96,8 +96,7 @@ def find_index(runbooks: Path | str | None = None, *, index_dir: Path | str | No
 
 
 def outdated_files(runbooks: Path, *, index_dir: Path) -> list[str]:
-    """Return the names of the files in `runbooks` that changed since the index in `index_dir` was built.
-    [] if there is no index there, or if it is the index of another folder."""
+    """Return the files that changed since the index was built; [] if it is none of these runbooks."""
     with contextlib.suppress(ConfigError):
         index = _load_once(index_dir)
         if runbooks.resolve() == index.runbooks.resolve():

@@ -120,8 +120,7 @@ def _fits_condition(asked: set[str], statement: str) -> float:
 
 
 def rate_words(asked: Collection[str], statements: Sequence[tuple[Passage, str]]) -> list[float]:
-    """Return how many of the words `asked` each statement has, with its heading, by rarity and relative to its length.
-    The values are scaled so that the best is 1. All are 0 if no statement has any of the words."""
+    """Return how many of the words `asked` each statement has, by rarity and its length; the best has 1."""
     words = [content_words(f"{section.heading.split(' > ')[-1]} {text}") for section, text in statements]
     known_in = Counter(word for some in words for word in some)
     rarity = {word: log(1 + len(words) / known_in[word]) for word in asked if word in known_in}

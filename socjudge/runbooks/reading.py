@@ -131,8 +131,7 @@ def find_runbooks(folder: Path | str) -> list[tuple[Path, str]]:
 
 
 def hash_runbooks(folder: Path | str) -> dict[str, str]:
-    """Return {file name: SHA-256} of the runbooks under `folder` and of the JSON files beside them; {} without it.
-    For a runbook, the hash is over the bytes of the file. For a JSON file, it is over the content, not the layout."""
+    """Return {file: SHA-256} of the bytes of the runbooks, and of the content of the JSON files beside them."""
     if not Path(folder).is_dir():
         return {}
     with warnings.catch_warnings():
@@ -177,8 +176,7 @@ def unnumbered(heading: str) -> str:
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences, list items and table rows of a Markdown text, without formatting. Fenced code is left out.
-    Pieces shorter than 8 characters are left out too, because they are too short to be compared."""
+    """Return the sentences, list items and table rows of a text, if longer than 7 characters, without code."""
     text = re.sub(r"```.*?(?:```|\Z)", "", text, flags=re.DOTALL)
     text = re.sub(r"^\s*(?:#+|\d+\.|[-*+](?: \[[ xX]\])?)\s|[|`*\\]|-{3,}", " ", text, flags=re.MULTILINE)
     pieces = re.split(r"(?<=[。．？！?!])|(?<=\.)\s|\n", text)

@@ -96,7 +96,6 @@ def judge_agreement(
         - criterion
         - n_raters
         - n: answers that at least two raters scored
-        - n_questions: the questions of these answers
         - n_complete: answers that all raters scored; all columns about verdicts use only these
         - n_missing: number of missing scores
         - alpha, alpha_low, alpha_high: Krippendorff's alpha for interval data, and its interval
@@ -138,8 +137,7 @@ def judge_agreement(
 
 
 def rater_lines(scores: pd.DataFrame, by: str) -> dict[Any, float]:
-    """Return {value of `by`: pass line}: the verdicts of each judge are by its own line. People have none, and are taken by
-    that of the judge beside them."""
+    """Return {value of `by`: its pass line}. People have none, and are taken by that of the judge beside them."""
     return {value: frame_rule(scores[scores[by] == value]).line for value in scores[by].dropna().unique()}
 
 
@@ -223,8 +221,7 @@ def _table(part: pd.DataFrame, raters: list[Any]) -> tuple[Floats, Whole]:
 
 
 def without_each(statistic: Callable[[Floats], float], table: Floats, question: Whole) -> Floats:
-    """Return the statistic of the table's rows with each question left out in turn, or each of BLOCKS blocks of questions.
-    `question` has the number of each row's question, from 0."""
+    """Return the statistic of the rows without each question in turn, or without each of BLOCKS blocks."""
     block = question % BLOCKS
     return np.array([statistic(table[block != one]) for one in range(int(block.max(initial=-1)) + 1)])
 
@@ -242,7 +239,6 @@ def _row(part: pd.DataFrame, lines: Mapping[Any, float]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "n_raters": k,
         "n": len(table),
-        "n_questions": int(question.max(initial=-1)) + 1,
         "n_complete": len(full),
         "n_missing": int(part["missing"].sum()),
         "alpha": alpha,
@@ -251,7 +247,8 @@ def _row(part: pd.DataFrame, lines: Mapping[Any, float]) -> dict[str, Any]:
         "base_rate": float(passed.mean()) if len(full) else math.nan,
         "kappa": fleiss_kappa(passed) if len(full) else math.nan,
     }
-    return {**row, "note": verdict_note(row["n_questions"], row["kappa"], row["base_rate"], row["n_missing"])}
+    questions = int(question.max(initial=-1)) + 1
+    return {**row, "note": verdict_note(questions, row["kappa"], row["base_rate"], row["n_missing"])}
 
 
 def verdict_note(questions: int, kappa: float, base_rate: float, missing: int) -> str:

@@ -36,8 +36,7 @@ _TINY = 1e-9
 
 
 def need_columns(frame: pd.DataFrame, names: Iterable[str], who: str, maker: str) -> None:
-    """Raise ConfigError if `frame` lacks one of the columns `names`. The message names `who`, the function that
-    needs them, and `maker`, the function that makes such frames."""
+    """Raise ConfigError if a frame lacks a column that `who` needs. `maker` is the function that makes such frames."""
     missing = [name for name in dict.fromkeys(names) if name not in frame.columns]
     if missing:
         lacking, found = ", ".join(map(repr, missing)), ", ".join(map(str, frame.columns))
@@ -164,15 +163,13 @@ def share_ends(share: float, n: int, alpha: float) -> tuple[float, float]:
 
 
 def share_power(share: float, n: int, alpha: float, above: float) -> float:
-    """Compute the probability that the lower limit of `share_ends` for n answers is above the value `above`.
-    `share` is the true probability of the event that is counted in each answer."""
+    """Compute the probability that the lower limit of `share_ends` is above `above`, for the true `share`."""
     counts = [k for k in range(n + 1) if share_ends(k / n, n, alpha)[0] > above]
     return float(scipy.stats.binom.pmf(counts, n, share).sum())
 
 
 def sd_ends(sd: float, freedom: float, alpha: float) -> tuple[float, float]:
-    """Compute one-sided lower and upper limits of the sd of normal noise, each of level 1 - alpha, by chi-squared.
-    `freedom` is the degrees of freedom with which sd was estimated."""
+    """Compute one-sided limits of the sd of normal noise, each of level 1 - alpha, by chi-squared of this freedom."""
     low, high = (sd * math.sqrt(freedom / float(scipy.stats.chi2.ppf(p, freedom))) for p in (1 - alpha, alpha))
     return low, high
 

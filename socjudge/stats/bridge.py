@@ -47,7 +47,7 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
         - n_missing: number of missing scores
         - shift: the new judge's points minus the old judge's, mean over questions; shift_low, shift_high: its t
           interval, missing below 10 questions
-        - slope, slope_low, slope_high, intercept: of the line new points = intercept + slope × old points
+        - slope, intercept: of the line new points = intercept + slope × old points
         - pass_line, pass_line_low, pass_line_high: the points on the new scale that correspond to the pass line (such
           as 70) on the old scale
         - correlation: of the two judges' scores
@@ -139,7 +139,6 @@ def _bridge_row(part: pd.DataFrame, criterion: str, at: float) -> dict[str, Any]
         "shift": float(shifts.mean()) if len(shifts) else math.nan,
         **low_high("shift", difference_interval(shifts) if len(shifts) >= FEWEST else (math.nan, math.nan)),
         "slope": lines[0, 1],
-        **low_high("slope", jackknife_interval(lines[0, 1], lines[1:, 1])),
         "intercept": lines[0, 0],
         "pass_line": line[0],
         **low_high("pass_line", jackknife_interval(line[0], line[1:])),

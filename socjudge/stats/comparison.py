@@ -33,8 +33,7 @@ UNSEEN = ""  # the direction of a flip that may be there, but cannot be seen
 
 
 def same_answers(scores: pd.DataFrame, first: Any, second: Any) -> pd.Series:
-    """Return by question_id, for the questions of both runs, whether both judged the same stored answer.
-    If a run has several answers to a question, one common answer is enough."""
+    """Return by question whether both runs judged the same stored answer; of several, one is enough."""
     sides = []
     for run in (first, second):
         side = scores[scores["run_id"] == run]
@@ -54,12 +53,11 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
     common = answers[0].merge(answers[1], on=ANSWER)
     both = set(answers[0]["question_id"]) & set(answers[1]["question_id"])
     strangers = sorted(both - set(common["question_id"]), key=str)
-    if strangers or not both:
-        found = (
-            say("judged different answers to question {questions}", questions=", ".join(map(str, strangers)))
-            if both
-            else say("share no question")
-        )
+    pairs = sides[0].merge(sides[1], on=[*ANSWER, "criterion"], suffixes=("_first", "_second"))
+    if strangers or pairs.empty:
+        found = say("share no question with a criterion of both")
+        if strangers:
+            found = say("judged different answers to question {questions}", questions=", ".join(map(str, strangers)))
         raise ConfigError(
             "{who}: {by} {first!r} and {second!r} {found}, so a difference could come from the answers; use "
             "rejudge(run, judge_model=…), which scores the stored answers of a run again",
@@ -68,15 +66,6 @@ def pair_scores(scores: pd.DataFrame, first: Any, second: Any, *, by: str, who: 
             first=first,
             second=second,
             found=found,
-        )
-    pairs = sides[0].merge(sides[1], on=[*ANSWER, "criterion"], suffixes=("_first", "_second"))
-    if pairs.empty:
-        raise ConfigError(
-            "{who}: {by} {first!r} and {second!r} share no criterion; compare prompts with the same ones",
-            who=who,
-            by=by,
-            first=first,
-            second=second,
         )
     pairs = pairs.rename(columns={"score_first": "first", "score_second": "second"})
     pairs = pairs.assign(missing=pairs.pop("missing_first") + pairs.pop("missing_second"))
@@ -115,8 +104,7 @@ def _one_side(scores: pd.DataFrame, value: Any, by: str, who: str) -> pd.DataFra
 
 
 def question_pairs(pairs: pd.DataFrame, criterion: str) -> pd.DataFrame:
-    """Return by question_id the mean scores `first` and `second` on one criterion of the frame of `pair_scores`.
-    They are averaged over the answers that have both scores."""
+    """Return by question the mean scores `first` and `second` on a criterion, over the answers with both."""
     part = pairs[pairs["criterion"] == criterion].dropna(subset=["first", "second"])
     return part.groupby("question_id", observed=True)[["first", "second"]].mean()
 

@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 
 from ..base.messages import say, sentences
 from ..base.pass_rule import frame_rule, reaches
-from ..errors import ConfigError
 from .basics import (
     MIN_QUESTIONS,
     Floats,
@@ -29,7 +28,7 @@ from .basics import (
     pass_rate_interval,
     skewed_interval,
 )
-from .people import beside_people
+from .people import beside_people, check_count
 
 MIN_AGREED = 20  # labels that all have the judge's verdict; with only ten, the narrow interval covers too little
 MANY_LABELS = 60  # with fewer labels that mostly are one score, the interval of a mean covers too little
@@ -283,15 +282,7 @@ def _corrected(scores: pd.DataFrame, labels: pd.DataFrame, of: str, estimate: An
                     "note": sentences(_note(found, len(y), len(everything)), doubt, side.unused),
                 }
             )
-    most = max((row["n"] for row in rows), default=0)
-    if most < MIN_QUESTIONS:
-        raise ConfigError(
-            "{who}: people and judge both scored {most} of the same, which is too few for an estimate; label "
-            "at least {least}, better 20 (LabelPanel)",
-            who=who,
-            most=most,
-            least=MIN_QUESTIONS,
-        )
+    check_count(max((row["n"] for row in rows), default=0), who)
     frame = pd.DataFrame(rows)
     return by_criterion(frame, dict.fromkeys(frame["criterion"]))
 

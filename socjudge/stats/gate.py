@@ -260,8 +260,6 @@ def _gate_note(row: dict[str, Any], source: str, unscored: int, undecided: str) 
                 sd=row["repeat_sd"],
             )
         )
-    if row["deciding_questions"]:
-        told.append(say("Questions that decide the verdict: {questions}.", questions=row["deciding_questions"]))
     if unscored:
         told.append(say("Questions without a score, left out of this: {count}.", count=unscored))
     return sentences(*told)

@@ -72,8 +72,7 @@ def run_verdicts(scores: pd.DataFrame, *, line: float | None = None) -> pd.DataF
 
 
 def run_names(scores: pd.DataFrame) -> dict[Any, str]:
-    """Return {run id: its judge and what else tells it apart from the other runs of the frame}, such as
-    「gpt-4o / strict-1」. Only conditions with a name are looked at: a hash tells a reader nothing."""
+    """Return {run id: its judge, and what else with a name tells it apart}, such as 「gpt-4o / strict-1」."""
     told = conditions_of(scores)
     differing = [name for name in _TELLING if len({each.get(name, "") for each in told.values()}) > 1]
     return {

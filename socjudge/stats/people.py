@@ -16,6 +16,7 @@ from ..errors import ConfigError
 from .agreement import rater_lines, verdict_note
 from .basics import (
     ANSWER,
+    MIN_QUESTIONS,
     OVERALL,
     by_criterion,
     correlation,
@@ -55,29 +56,35 @@ def beside_people(scores: pd.DataFrame, labels: pd.DataFrame, who: str) -> dict[
 def _beside(scores: pd.DataFrame, theirs: pd.DataFrame, judge: Any, who: str) -> Beside:
     ours = _wide(scores)
     criteria = [name for name in in_order(scores["criterion"]) if name in ours and name in theirs]
-    if not criteria:
+    strangers = len(theirs.index.difference(ours.index))
+    if not criteria or strangers == len(theirs):
         mine, other = (", ".join(map(str, side)) for side in (ours, theirs))
         raise ConfigError(
-            "{who}: {judge!r} scores {ours}, the labels {theirs}; take labels of the same criteria",
+            "{who}: none of the {count} labelled answers was scored by the judge {judge!r} on the same criteria ({ours}; in "
+            "the labels {theirs}); load the runs whose answers were labelled, or rejudge(run, judge_model=…) them",
             who=who,
+            count=len(theirs),
             judge=judge,
             ours=mine,
             theirs=other,
-        )
-    strangers = len(theirs.index.difference(ours.index))
-    if strangers == len(theirs):
-        raise ConfigError(
-            "{who}: none of the {count} labelled answers was scored by the judge {judge!r}; load the runs whose "
-            "answers were labelled, or rejudge(run, judge_model=…) them",
-            who=who,
-            count=strangers,
-            judge=judge,
         )
     ours, theirs = (
         side[criteria].assign(**{OVERALL: side[criteria].mean(axis=1, skipna=False)}) for side in (ours, theirs)
     )
     unused = say("Labelled answers that this judge did not score, left out: {count}.", count=strangers)
     return Beside(ours, theirs.reindex(ours.index), unused if strangers else "")
+
+
+def check_count(most: int, who: str) -> None:
+    """Raise ConfigError if people and judge have too few scores in common for any criterion."""
+    if most < MIN_QUESTIONS:
+        raise ConfigError(
+            "{who}: people and judge both scored {most} of the same, which is too few; label at least {least}, better 40 "
+            "(LabelPanel)",
+            who=who,
+            most=most,
+            least=MIN_QUESTIONS,
+        )
 
 
 def _wide(marks: pd.DataFrame) -> pd.DataFrame:
@@ -108,9 +115,8 @@ def judge_vs_people(scores: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         - judge_model, criterion
-        - n: answers that judge and people both scored; n_questions: their questions; n_missing: labelled answers that
-          the judge judged without giving a score
-        - n_raters: number of people
+        - n: answers that judge and people both scored; n_missing: labelled answers that the judge judged without
+          giving a score
         - bias: the judge's points minus people's; bias_low, bias_high: its t interval over questions
         - loa_low, loa_high: limits of agreement, bias ± t × sd × √(1 + 1/n); 95 % of further single differences lie
           between them, also if there are few answers
@@ -148,7 +154,7 @@ def judge_vs_people(scores: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
     """
     who = "judge_vs_people"
     sides = beside_people(scores, labels, who)
-    lines, people = rater_lines(scores, "judge_model"), same_raters(labels)
+    lines = rater_lines(scores, "judge_model")
     rows: list[dict[str, Any]] = []
     for judge, side in sides.items():
         for criterion in side.people.columns:
@@ -156,9 +162,8 @@ def judge_vs_people(scores: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
             both = labelled & side.judge[criterion].notna()
             if not both.any():
                 continue
-            raters = people if criterion == OVERALL else people[people["criterion"] == criterion]
-            counts = {"n_missing": int((labelled & ~both).sum()), "n_raters": raters["rater"].nunique()}
-            row = _vs_row(side.people.loc[both, criterion], side.judge.loc[both, criterion], counts, lines[judge])
+            missing = int((labelled & ~both).sum())
+            row = _vs_row(side.people.loc[both, criterion], side.judge.loc[both, criterion], missing, lines[judge])
             rows.append(
                 {"judge_model": judge, "criterion": criterion, **row, "note": sentences(row["note"], side.unused)}
             )
@@ -182,12 +187,11 @@ def cohen_kappa(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def loa_reach(n: int) -> float:
-    """Return how many sds of n differences the limits of agreement lie from the mean difference, so that 95 % of further
-    differences lie between them, however few there are: Student's t for one more difference."""
+    """Return how many sds of n differences 95 % of further ones lie from their mean, however few n are."""
     return float(scipy.stats.t.ppf(0.975, n - 1)) * math.sqrt(1 + 1 / n) if n > 1 else math.nan
 
 
-def _vs_row(people: pd.Series, judge: pd.Series, counts: dict[str, int], line: float) -> dict[str, Any]:
+def _vs_row(people: pd.Series, judge: pd.Series, missing: int, line: float) -> dict[str, Any]:
     n, apart = len(people), judge - people
     by_question = apart.groupby(level=0, sort=False).mean().to_numpy()
     bias, spread = float(by_question.mean()), loa_reach(n) * float(apart.std(ddof=1))
@@ -197,11 +201,10 @@ def _vs_row(people: pd.Series, judge: pd.Series, counts: dict[str, int], line: f
         rates[name] = float(hits.sum() / of.sum()) if of.any() else math.nan
         rates |= low_high(name, pass_rate_interval(int(hits.sum()), int(of.sum())))
     kappa, base_rate, judge_rate = cohen_kappa(right, said), right.mean(), said.mean()
-    note = verdict_note(len(by_question), kappa, float((base_rate + judge_rate) / 2), counts["n_missing"])
+    note = verdict_note(len(by_question), kappa, float((base_rate + judge_rate) / 2), missing)
     return {
         "n": n,
-        "n_questions": len(by_question),
-        **counts,
+        "n_missing": missing,
         "bias": bias,
         **low_high("bias", difference_interval(by_question)),
         **low_high("loa", (bias - spread, bias + spread)),

@@ -19,7 +19,7 @@ from ..errors import ConfigError
 from . import basics
 from .basics import MIN_QUESTIONS, OVERALL, Floats, holm_adjust, low_high
 from .correction import regression
-from .people import Beside, beside_people
+from .people import Beside, beside_people, check_count
 
 MARGIN = 10.0  # points; a trusted judge may differ from people by this much on average
 CORRELATION = 0.5  # correlation with people; a trusted judge must surely exceed it
@@ -101,7 +101,7 @@ def judge_trust(scores: pd.DataFrame, labels: pd.DataFrame, *, alpha: float = _A
     if not 0 < alpha < 1:
         raise ConfigError("{who}: alpha is {alpha!r}, expected a share between 0 and 1", who=who, alpha=alpha)
     for judge, side in beside_people(scores, labels, who).items():
-        _check_count(side, who)
+        check_count(max(len(_means(side.people[name], side.judge[name])) for name in side.judge.columns), who)
         criteria, weights = [name for name in side.judge.columns if name != OVERALL], _weights(side, line)
         found = [_compare(_sample(side, criterion, weights), alpha / len(criteria)) for criterion in criteria]
         adjusted = holm_adjust([one.p_value for one in found])
@@ -156,18 +156,6 @@ def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float 
     inside = scipy.stats.norm.cdf((room - bias) / error) - scipy.stats.norm.cdf((-room - bias) / error)
     follows = scipy.stats.norm.cdf((math.atanh(correlation) - math.atanh(CORRELATION)) * math.sqrt(n - 3) - reach)
     return float(max(inside, 0.0) * follows)
-
-
-def _check_count(side: Beside, who: str) -> None:
-    most = max(len(_means(side.people[name], side.judge[name])) for name in side.judge.columns)
-    if most < MIN_QUESTIONS:
-        raise ConfigError(
-            "{who}: people and judge both scored the answers to {most} questions, which is too few to tell; "
-            "label at least {least}, better 40",
-            who=who,
-            most=most,
-            least=MIN_QUESTIONS,
-        )
 
 
 def _means(*columns: pd.Series) -> Floats:

@@ -51,6 +51,7 @@ def test_the_statistics_know_nothing_but_arrays_frames_and_settings() -> None:
                     *wing,
                     "settings",
                     "errors",
+                    "records",  # for the name of the overall mean
                     "base.messages",
                     "base.pass_rule",
                     "base.conditions",

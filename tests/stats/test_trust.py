@@ -46,7 +46,7 @@ def test_the_order_of_rows_does_not_matter() -> None:
 def test_too_few_labels_are_refused() -> None:
     scores, labels = frames(*people_and_judge())
     few = labels[labels["question_id"] < 7]
-    with pytest.raises(ConfigError, match="the answers to 7 questions, which is too few"):
+    with pytest.raises(ConfigError, match="both scored 7 of the same, which is too few"):
         judge_trust(scores, few)
     with pytest.raises(ConfigError, match="none of the 40 labelled answers"):
         judge_trust(scores, labels.assign(answer_sha256=labels["answer_sha256"] + "x"))
