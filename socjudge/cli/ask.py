@@ -53,13 +53,9 @@ def ask(
 
     if answers := answers or open_project().answers:
         given.refuse_unused(
-            given.OWN_ANSWERS,
-            model=model,
-            assistant_prompt=assistant_prompt,
-            k=k,
-            runbooks=runbooks,
-            index_dir=index_dir,
-        )
+            say(given.OWN_ANSWERS, answers=answers), model=model, assistant_prompt=assistant_prompt, k=k,
+            runbooks=runbooks, index_dir=index_dir,
+        )  # fmt: skip
         answer, name = _own_answer(question, answers)
     else:
         index = open_index(runbooks, index_dir=index_dir)

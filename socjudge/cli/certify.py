@@ -67,8 +67,8 @@ def certify(
 ) -> None:
     judge = {"judge_model": one_judge(judge_model), "judge_prompt": judge_prompt}
     if check:
-        words = "without effect beside --check, which asks nothing"
-        refuse_unused(words, log=log, labels=labels, damaged=damaged, budget=budget, size=size, logs_dir=logs_dir)
+        why = say("without effect beside --check, which asks nothing")
+        refuse_unused(why, log=log, labels=labels, damaged=damaged, budget=budget, size=size, logs_dir=logs_dir)
         _check(judge, certificates)
     from ..certify.certificate import load_certificate, save_certificate
     from ..certify.issue import plan_certificate

@@ -66,7 +66,7 @@ RequireCertificate = Annotated[
 ]
 
 
-OWN_ANSWERS = "without effect where answers are given or an assistant of your own is asked"
+OWN_ANSWERS = "without effect on the answers of {answers}"
 
 
 def one_judge(named: list[str] | None) -> str:
@@ -82,9 +82,9 @@ def one_judge(named: list[str] | None) -> str:
 
 
 def refuse_unused(why: str, **given: Any) -> None:
-    """Raise ConfigError if one of these options was given. `why` is an English sentence for `say`."""
+    """Raise ConfigError if one of these options was given. `why` says why it would have no effect."""
     if names := [f"--{name.replace('_', '-')}" for name, value in given.items() if value not in (None, "auto")]:
-        raise ConfigError("{options}: {why}; leave it out", options=listed(names), why=say(why))
+        raise ConfigError("{options}: {why}; leave it out", options=listed(names), why=why)
 
 
 def log_path(name: str | None, logs_dir: Path | str | None = None) -> Path:

@@ -67,15 +67,16 @@ def run(
                 path=constants.EVAL_DATASET_PATH,
             )
         questions = load_eval_dataset(dataset)
-        own, index = open_answers(answers or open_project().answers or None, questions), None
+        source = answers or open_project().answers or None
+        own, index = open_answers(source, questions), None
         if own is None:
             from ..runbooks.index import open_index
 
             index = open_index(runbooks, index_dir=index_dir)
         else:
             given.refuse_unused(
-                given.OWN_ANSWERS, assistant_model=assistant_model, assistant_prompt=assistant_prompt, k=k,
-                runbooks=runbooks, index_dir=index_dir,
+                say(given.OWN_ANSWERS, answers=source), assistant_model=assistant_model,
+                assistant_prompt=assistant_prompt, k=k, runbooks=runbooks, index_dir=index_dir,
             )  # fmt: skip
         return plan_run(
             questions, answers=own, index=index, assistant_model=assistant_model, assistant_prompt=assistant_prompt,

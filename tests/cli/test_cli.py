@@ -302,16 +302,19 @@ def test_what_was_typed_wrong_is_said_with_the_nearest_that_exists(typed: str, t
 @pytest.mark.parametrize(
     ("typed", "named"),
     [
-        ("ask 初動は？ --answers bot.py:answer --model offline", "--model"),
-        ("run --answers {bot}:answer --k 3 --assistant-prompt assistant-3", "--assistant-prompt, --k"),
-        ("certify --check --labels labels --budget 0.1", "--labels, --budget"),
+        (
+            "ask 初動は？ --answers bot.py:answer --model offline",
+            "--model: without effect on the answers of bot.py:answer",
+        ),
+        ("run --answers {bot}:answer --k 3 --assistant-prompt assistant-3", "--assistant-prompt, --k: "),
+        ("certify --check --labels labels --budget 0.1", "--labels, --budget: "),
     ],
 )
 def test_an_option_that_would_have_no_effect_is_refused_by_its_name(tmp_path: Path, typed: str, named: str) -> None:
     bot = tmp_path / "bot.py"
     bot.write_text("def answer(question):\n    return '端末を隔離する。'\n", encoding="utf-8")
     done = CliRunner().invoke(app, typed.format(bot=bot).split())
-    assert done.exit_code == 2 and f"socjudge: {named}: " in done.stderr
+    assert done.exit_code == 2 and f"socjudge: {named}" in done.stderr
 
 
 @pytest.mark.parametrize("lang", ["ja", "en"])
