@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from packed_data import READ_BY_TESTS, unpacked
+from packed_data import READ_BY_TESTS, save_weights, unpacked
 from scipy import sparse
 from scipy.optimize import minimize
 
 from socjudge.constants import RUNBOOKS_DIR
 from socjudge.flags import ambiguity, evidence, prohibitions
-from socjudge.flags.text_model import read_letters, read_question, save_weights
+from socjudge.flags.text_model import read_letters, read_question
 from socjudge.runbooks.index import RunbookIndex, build_index
 
 QUESTIONS: dict[str, dict[str, list[str]]] = json.loads((RUNBOOKS_DIR / "questions.json").read_text(encoding="utf-8"))

@@ -23,7 +23,7 @@ from typing import Any
 import hosted_answers
 import numpy as np
 import statements
-from packed_data import READ_BY_TESTS, find, unpacked
+from packed_data import READ_BY_TESTS, find, save_weights, unpacked
 from scipy import sparse
 from scipy.optimize import minimize
 
@@ -33,7 +33,7 @@ from socjudge.base.texts import split_units
 from socjudge.embedded import doubt
 from socjudge.embedded.form import one_form, plain_style
 from socjudge.embedded.reading import Reading
-from socjudge.flags.text_model import read_letters, save_weights
+from socjudge.flags.text_model import read_letters
 from socjudge.records import Flags, Passage
 
 WHOLE: tuple[str, ...] = (

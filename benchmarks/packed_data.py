@@ -15,8 +15,12 @@ import hashlib
 import json
 import lzma
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 PACKS = Path(__file__).with_name("data")
 READ_BY_TESTS = Path(__file__).resolve().parents[1] / "tests" / "data"
@@ -58,6 +62,12 @@ def find(name: str | Path) -> Path:
     """A file or folder: the caller's own, else of tests/data, else a packed one."""
     own = [path for path in (Path(name), READ_BY_TESTS / name) if path.exists()]
     return own[0] if own else unpacked() / name
+
+
+def save_weights(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays, such as the weights of a fit, to a compressed file, as float16."""
+    small: dict[str, Any] = {name: np.asarray(array, dtype=np.float16) for name, array in arrays.items()}
+    np.savez_compressed(path, **small)
 
 
 if __name__ == "__main__":

@@ -111,18 +111,14 @@ def judge_cases(
     try:
         run = carry_out(plan, options, max_cost_usd=max_cost_usd, logs_dir=folder, progress=progress)
     except BudgetReached as reason:
-        run, stopped = _so_far(plan, folder), str(reason)
+        journal, stopped = find_journal(folder, plan.identity), str(reason)
+        nothing = EvaluationRun((), summarise_results([], rule_of(plan.rubric)), plan.info)
+        run = load_unfinished(journal) if journal else nothing
     evaluations = {str(result.question.id): result.evaluation for result in run.results}
     usage = total_usage(evaluation.usage for evaluation in evaluations.values())
     scores = _scores(cases, plan.rubric.criteria, evaluations)
     findings = find_changes(scores, plan.rubric.pass_threshold)
     return Judged(scores, findings, run.run, usage, run.log_path, stopped)
-
-
-def _so_far(plan: Plan, folder: Path) -> EvaluationRun:
-    if journal := find_journal(folder, plan.identity):
-        return load_unfinished(journal)
-    return EvaluationRun((), summarise_results([], rule_of(plan.rubric)), plan.info)
 
 
 def _scores(cases: Sequence[Case], criteria: Sequence[str], evaluations: Mapping[str, Evaluation]) -> pd.DataFrame:

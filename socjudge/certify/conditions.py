@@ -1,10 +1,8 @@
 """Decide for each criterion whether each condition of trust is shown, open, or shown to be broken.
 
-A look is one certification of a judge; the same judge may be certified again with more labels. Each condition is tested
-at 0.05 divided by the number of criteria and by the number of planned looks (`LOOKS`). A criterion is trusted only if
-all its conditions are shown. So the chance of trusting any criterion wrongly at any of the looks is at most 0.05. This
-is an intersection-union test per criterion (Berger 1982, Technometrics 24, 295-300) with Bonferroni over criteria and
-looks.
+A look is one certification of a judge, which may be certified again with more labels. Each condition is tested at 0.05
+divided by the number of criteria and of planned looks (`LOOKS`), and a criterion is trusted only if all are shown: an
+intersection-union test (Berger 1982, Technometrics 24, 295-300) with Bonferroni over criteria and looks.
 """
 
 from __future__ import annotations

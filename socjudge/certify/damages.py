@@ -125,32 +125,27 @@ def add(name: str) -> Make:
 # -- facts
 
 
-def rewrite(pattern: str, new: str | Callable[[re.Match[str]], str]) -> Make:
+def rewrite(pattern: str, new: Callable[[re.Match[str]], str]) -> Make:
     """Return a change that replaces the first match of `pattern` in an answer's statements by `new`."""
     found = re.compile(pattern)
 
     def change(subject: Subject) -> list[Subject]:
-        for place, item in enumerate(subject.items):
-            plain = without_citations(item.body)
-            match = found.search(plain) if item.is_statement else None
+        items = subject.items
+        for place, item in enumerate(items):
+            match = found.search(without_citations(item.body)) if item.is_statement else None
             if match is not None:
-                return [
-                    _exchanging(subject, place, match[0], match.expand(new) if isinstance(new, str) else new(match))
-                ]
+                changed = Item(item.marker + item.body.replace(match[0], new(match), 1))
+                return [subject.saying(join_items([*items[:place], changed, *items[place + 1 :]]))]
         return []
 
     return change
 
 
-def _exchanging(subject: Subject, place: int, old: str, new: str) -> Subject:
-    item = subject.items[place]
-    changed = Item(item.marker + item.body.replace(old, new, 1))
-    return subject.saying(join_items([*subject.items[:place], changed, *subject.items[place + 1 :]]))
-
-
 def change_role(subject: Subject) -> list[Subject]:
     unused = [role for role in sentences()["other_roles"] if role not in subject.answer.answer]
-    changed = (rewrite(re.escape(role), unused[0])(subject) for role in sentences()["roles"]) if unused else ()
+    changed = (
+        (rewrite(re.escape(role), lambda _: unused[0])(subject) for role in sentences()["roles"]) if unused else ()
+    )
     return next(filter(None, changed), [])
 
 

@@ -124,9 +124,7 @@ def certify_judge(
     Notes
     -----
     The rules are in docs/certify.md and on the page of the certificate. The chance that any criterion is wrongly called
-    信頼できる is at most 0.05. For this, tests must confirm each of the five conditions of a criterion (Berger 1982,
-    Technometrics 24, 295-300). Each is tested at 0.05 divided by the number of criteria and by the number of planned
-    certifications (`LOOKS`).
+    信頼できる is at most 0.05, over all planned certifications (`LOOKS`).
 
     Examples
     --------

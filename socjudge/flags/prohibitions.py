@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
@@ -257,13 +257,8 @@ _CATALOGUES: WeakKeyDictionary[RunbookIndex, Catalogue] = WeakKeyDictionary()
 
 def load_catalogue(index: RunbookIndex) -> Catalogue:
     if index not in _CATALOGUES:
-        _CATALOGUES[index] = _catalogue(tuple(load_prohibitions(index)))
+        _CATALOGUES[index] = Catalogue(load_prohibitions(index))
     return _CATALOGUES[index]
-
-
-@lru_cache(maxsize=4)  # most indexes in a process have the same runbooks
-def _catalogue(prohibitions: tuple[Prohibition, ...]) -> Catalogue:
-    return Catalogue(prohibitions)
 
 
 def _runs(text: str) -> Numbers:

@@ -11,7 +11,6 @@ import math
 import re
 import unicodedata
 import zlib
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -68,15 +67,9 @@ def sigmoid(score: float) -> float:
     return 0.5 * (1 + math.tanh(score / 2))
 
 
-def save_weights(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write arrays, such as the weights of a fit, to a compressed file, as float16."""
-    small: dict[str, Any] = {name: np.asarray(array, dtype=np.float16) for name, array in arrays.items()}
-    np.savez_compressed(path, **small)
-
-
 @lru_cache(maxsize=4)
 def load_weights(path: Path) -> dict[str, Numbers]:
-    """Return {name: array} from a file that `save_weights` wrote, as float64."""
+    """Return {name: array} from a file of arrays, such as the weights of a fit, as float64."""
     with np.load(path, allow_pickle=False) as kept:
         return {name: kept[name].astype(np.float64) for name in kept.files}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -90,12 +89,7 @@ def _uncovered(word: str, known: str) -> list[str]:
         else:
             i += 1
     pieces.append(word[start:])
-    return [piece for piece in pieces if len(piece) >= 2 and piece.strip("ー") and not _made_of_everyday(piece)]
-
-
-@lru_cache(maxsize=4096)
-def _made_of_everyday(word: str) -> bool:
-    return cover_word(word, _COMMON) is not None
+    return [piece for piece in pieces if len(piece) >= 2 and piece.strip("ー") and cover_word(piece, _COMMON) is None]
 
 
 def _latin_known(word: str, known: str) -> bool:

@@ -1,9 +1,7 @@
 """Compute intervals, tests and correlations of plain arrays, and the summary of a frame of scores.
 
-Questions are the unit everywhere, because an interval is about all questions that resemble the given ones. Repeats are
-therefore averaged within their question first. A missing score is not a zero: it is left out and counted.
-docs/statistics.md describes when each number can be believed. benchmarks/calibration.py measures how often it was right
-in simulations.
+Questions are the unit everywhere, because an interval is about all questions that resemble the given ones.
+docs/statistics.md says when each number can be believed, benchmarks/calibration.py how often it was right.
 """
 
 from __future__ import annotations
@@ -316,8 +314,8 @@ def summarise_scores(scores: pd.DataFrame, by: str | Sequence[str] = "criterion"
 
     Notes
     -----
-    It is a t interval whose ends are moved for skewness by Hall's cubic transformation. It is about the mean over all
-    questions that resemble these, and does not say how the mean changes if the same questions are asked again.
+    The interval is Student's t with Hall's transformation for skewness. It is about all questions that resemble these,
+    and does not say how the mean changes if the same questions are asked again.
 
     Examples
     --------

@@ -63,10 +63,9 @@ def bridge_judges(scores: pd.DataFrame, *, old: Any, new: Any, by: str = "judge_
     Notes
     -----
     The line maps the mean and sd of the old points over the answers to those of the new points. This is linear
-    equating, which gives the same line in both directions. It is errors-in-variables regression for two judges of equal
-    reliability. Ordinary regression would treat the old scores as exact and make the slope too small. slope, intercept
-    and pass_line are missing if the correlation is not shown to be above 0. It is then not shown that the two judges
-    measure the same thing.
+    equating, which gives the same line in both directions. Ordinary regression would treat the old scores as exact and
+    make the slope too small. slope, intercept and pass_line are missing if the correlation is not shown to be above 0:
+    the two judges may then measure different things.
 
     Sources: Kolen and Brennan (2014), Test Equating, 2.4; Ricker (1973), J. Fish. Res. Board Can. 30, 409-434.
 

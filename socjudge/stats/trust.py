@@ -78,13 +78,12 @@ def judge_trust(scores: pd.DataFrame, labels: pd.DataFrame, *, alpha: float = _A
     Both conditions of a criterion, on its bias and its correlation, must be shown (intersection-union). So its p is the
     largest p-value of their tests. The bias has two one-sided t tests (Schuirmann 1987, J. Pharmacokinet. Biopharm. 15,
     657-680). The correlation has Fisher's z, with a standard error at least as large as that of the jackknife over
-    questions. The verdict uses no changed answers and attacks (`certify_judge` does).
+    questions.
 
-    The bias is computed from the judge's scores of all answers and people's scores of a few, as in `corrected_means`.
-    The labelled answers must be drawn at random, if you like in two groups, those that the judge passes and those that
-    it fails. Each label is weighted by the number of answers that it represents (post-stratification; Holt and Smith
-    1979, J. R. Stat. Soc. A 142, 33-46). more_low and more_high come from n = (t s / gap)², at the ends of the 80 %
-    interval of the gap between an estimate and its limit.
+    The bias is computed as in `corrected_means`. The labelled answers must be drawn at random, if you like in two
+    groups, those that the judge passes and those that it fails. Each label is weighted by the number of answers that it
+    represents (post-stratification; Holt and Smith 1979, J. R. Stat. Soc. A 142, 33-46). more_low and more_high come
+    from n = (t s / gap)², at the ends of the 80 % interval of the gap between an estimate and its limit.
 
     Examples
     --------
