@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import re
 from collections import Counter
@@ -120,10 +121,15 @@ def run_from_dict(data: Any, *, where: str) -> EvaluationRun:
     return EvaluationRun(tuple(map(result_of, log.results, data["results"])), summary, info, extra=extra)
 
 
+@functools.cache
+def _keys_of(kind: Any) -> frozenset[str]:
+    return frozenset(getattr(kind, "__struct_fields__", None) or kind.__dataclass_fields__)
+
+
 def _unknown_keys(data: Mapping[str, Any], kind: Any, **inside: Any) -> dict[str, Any]:
     """Return what a JSON object has besides the keys of its class. `inside`: the classes of objects in it, by key."""
-    known = getattr(kind, "__struct_fields__", None) or kind.__dataclass_fields__
-    found = {key: value for key, value in data.items() if key not in known}
+    known = _keys_of(kind)
+    found = {} if data.keys() <= known else {key: value for key, value in data.items() if key not in known}
     for key, inner in inside.items():
         if unknown := _unknown_keys(data.get(key) or {}, inner):
             found[key] = unknown
