@@ -191,7 +191,7 @@ def test_a_renamed_criterion_follows_its_new_name(
     told = report()
     assert "読みやすさ" in told and "平均は6観点の平均" in told
     compared = sj.compare_runs(*sorted(path.name for path in constants.LOGS_DIR.glob("judge_eval_*.json")))
-    assert "簡潔性" in str(compared.judging)  # the same answers: no change of the assistant
+    assert "簡潔性" in str(compared.conditions["phrase"].tolist())  # the same answers: no change of the assistant
 
 
 @pytest.mark.slow

@@ -40,6 +40,7 @@ def see(*arguments):
 
 see("init", ".")
 sj.open_project(".")
+see("index")
 see("--help")
 for name in sorted(command.name or command.callback.__name__ for command in app.registered_commands):
     see(name, "--help")

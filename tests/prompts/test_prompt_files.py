@@ -53,7 +53,7 @@ def test_what_is_saved_is_loaded(before: str, after: str, note: str) -> None:
             return
         assert load_prompt(path) == load_prompt("mine")
         assert load_prompt("mine").text == text.replace("\r\n", "\n").replace("\r", "\n")
-        assert path.read_text("utf-8").split("\n")[6] == "---"  # each value on one line
+        assert path.read_text("utf-8").split("\n")[5] == "---"  # each value on one line
 
 
 @pytest.mark.parametrize(
