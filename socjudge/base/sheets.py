@@ -19,9 +19,14 @@ MOST_CELLS = 10_000_000  # of a sheet, empty ones included
 MAX_UNPACKED = 512 * 2**20  # bytes of all parts together, as for a packed log
 MAX_XML = 100 * 2**20  # bytes of the parts that are XML, which take many times their size when they are read
 _PIECE = 2**20
-# In UTF-8 or UTF-16, with or without its mark. In an attribute or a text, "<" would be "&lt;".
 _XML = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\s\0]*+<")
-_DOCTYPE = re.compile(rb"<\0?!\0?D\0?O\0?C\0?T\0?Y\0?P\0?E")
+# In UTF-8 or UTF-16, as Office writes; in another encoding, a document type could not be seen. In an attribute or a
+# text, "<" would be "&lt;".
+_DOCTYPE = re.compile(
+    rb"<\0?!\0?D\0?O\0?C\0?T\0?Y\0?P\0?E"
+    rb"|\A[^>]{0,200}?encoding\s*=\s*.(?!(?i:utf-8|utf-16|us-ascii|iso-8859-|shift_jis|euc-jp|windows-))",
+    re.DOTALL,
+)
 
 
 def read_table(path: Path) -> tuple[list[str], list[tuple[int, dict[str, Any]]]]:
@@ -106,11 +111,10 @@ def unpack_office(raw: bytes) -> dict[str, bytes]:
     n_total = n_xml = 0
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         for member in archive.infolist():
+            name = member.filename
             # Other ways have no bound for what one piece unpacks to.
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError(
-                    say("the part {part} is packed in a way that Office does not use", part=member.filename)
-                )
+                raise ValueError(say("the part {part} is packed in a way that Office does not use", part=name))
             content = bytearray()
             with archive.open(member) as packed:
                 while piece := packed.read(_PIECE):  # the size that a part states may be wrong
@@ -123,9 +127,9 @@ def unpack_office(raw: bytes) -> dict[str, bytes]:
             _check_size(n_xml, MAX_XML)
             if _DOCTYPE.search(content):
                 raise ValueError(
-                    say("the part {part} declares a document type, which Office never writes", part=member.filename)
+                    say("the part {part} declares a document type or an encoding that Office never writes", part=name)
                 )
-            parts[member.filename] = bytes(content)
+            parts[name] = bytes(content)
     return parts
 
 
