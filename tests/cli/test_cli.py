@@ -28,8 +28,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def built(index: RunbookIndex, tmp_path: Path) -> str:
-    """A copy of the bundled runbooks' index."""
-    return str(shutil.copytree(index.index_dir, tmp_path / "index"))
+    """A copy of the bundled runbooks' index, as deep as it, because it names the runbooks from where it is."""
+    return str(shutil.copytree(index.index_dir, tmp_path.with_name(f"{tmp_path.name}-index")))
 
 
 @pytest.fixture
