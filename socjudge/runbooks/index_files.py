@@ -12,7 +12,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +55,7 @@ def save_stored_index(stored: StoredIndex, index_dir: Path) -> None:
     passages = "".join(lines).encode("utf-8")
     manifest: dict[str, Any] = {
         "format_version": FORMAT_VERSION,
-        "created_at": datetime.now().astimezone().isoformat(timespec="seconds"),
         "embedder": EMBEDDER,
-        "passages": len(stored.chunks),
-        "vectors": list(stored.vectors.shape),
         "runbooks": _relative(stored.runbooks, index_dir),
         "files": dict(stored.files),
         "synonyms": dict(stored.synonyms),

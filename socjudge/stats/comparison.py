@@ -213,7 +213,7 @@ def compare_groups(scores: pd.DataFrame, baseline: Any, by: str, *, same_answers
     frame["conclusion"] = [
         row["conclusion"] if row["criterion"] == OVERALL else criterion_conclusion(row) for row in done
     ]
-    frame["note"] = [_note(row, lines[row[by]], len(others)) for row in done]
+    frame["note"] = [_note(row, len(others)) for row in done]
     shown = frame.drop(columns=[name for name in frame.columns if str(name).startswith("_")])
     return by_criterion(shown, [*in_order(scores["criterion"]), OVERALL])
 
@@ -259,7 +259,7 @@ def _row(pairs: pd.DataFrame, criterion: str, unpaired: int, was_line: float, li
     }
 
 
-def _note(row: Mapping[Any, Any], line: float, others: int) -> str:
+def _note(row: Mapping[Any, Any], others: int) -> str:
     told = []
     if row["criterion"] == OVERALL and row["p_value"] < 1 - LEVEL <= row["p_holm"]:
         told.append(
@@ -273,14 +273,6 @@ def _note(row: Mapping[Any, Any], line: float, others: int) -> str:
     if 0.8 <= row["_alike"] < 1 and math.isfinite(row["ci_low"]):  # ten then show too little of the others
         told.append(
             say("At least 80 % of the questions differ by the same, so the interval may be narrower than it should be.")
-        )
-    if row["flipped_questions"]:
-        told.append(
-            say(
-                "Questions that cross the line at {line:g} points: {questions}.",
-                line=line,
-                questions=row["flipped_questions"],
-            )
         )
     if row["flips_unseen"]:
         told.append(

@@ -48,7 +48,7 @@ def test_ten_questions_on_paper() -> None:
     assert found["conclusion"].iloc[0] == (
         "-4.2点。偶然では説明しにくい差です（95%区間 -5.5〜-2.9点、p=0.012、10問）。"
     )
-    assert (row["lowest"], row["highest"], row["note"]) == (-7, -2, "70点の線をまたぐ質問: 1, 8。")
+    assert (row["lowest"], row["highest"], row["flipped_questions"], row["note"]) == (-7, -2, "1, 8", "")
 
 
 @pytest.mark.usefixtures("in_japanese")
