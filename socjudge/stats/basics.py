@@ -332,30 +332,17 @@ def summarise_scores(scores: pd.DataFrame, by: str | Sequence[str] = "criterion"
     keys = columns or ["everything"]  # a constant column, which makes one group
     marks = scores.assign(everything=0, missing=scores["score"].isna())
     # Both in the order of the categories.
-    unread = marks.groupby(keys, observed=True, dropna=False)["missing"].sum()
+    unread = marks.groupby(keys, observed=True, dropna=False)["missing"].sum().tolist()
     grouped = question_means(scores, columns).assign(everything=0).groupby(keys, observed=True, dropna=False)["score"]
-    rows = []
-    for (key, values), missing in zip(grouped, unread.tolist(), strict=True):
-        x = values.dropna().to_numpy()
-        interval = mean_interval(x)
-        if len(x) < FEWEST:  # a t interval of so few is wider than the scores
-            interval = math.nan, math.nan
-        rows.append(
-            {
-                **dict(zip(columns, key if isinstance(key, tuple) else (key,), strict=False)),
-                "n": len(x),
-                "n_missing": missing,
-                "mean": float(x.mean()) if len(x) else math.nan,
-                "sd": float(x.std(ddof=1)) if len(x) > 1 else math.nan,
-                **low_high("ci", interval),
-                "lowest": float(x.min()) if len(x) else math.nan,
-                "highest": float(x.max()) if len(x) else math.nan,
-                "note": _summary_note(x, missing, interval[0]),
-            }
-        )
+    known = [means.dropna().to_numpy() for _, means in grouped]
+    # A t interval of fewer is wider than the scores.
+    ends = [mean_interval(x) if len(x) >= FEWEST else (math.nan, math.nan) for x in known]
+    notes = [_summary_note(x, missing, low) for x, missing, (low, _) in zip(known, unread, ends, strict=True)]
+    table = grouped.agg(n="count", mean="mean", sd="std", lowest="min", highest="max").reset_index()
+    low, high = ([end[side] for end in ends] for side in (0, 1))
+    table = table.assign(n_missing=unread, ci_low=low, ci_high=high, note=notes)
     figures = ["n", "n_missing", "mean", "sd", "ci_low", "ci_high", "lowest", "highest", "note"]
-    frame = pd.DataFrame(rows, columns=[*columns, *figures])
-    return frame.astype({name: scores[name].dtype for name in columns})
+    return table[[*columns, *figures]].astype({name: scores[name].dtype for name in columns})
 
 
 def _summary_note(x: Floats, missing: int, low: float) -> str:
