@@ -158,7 +158,7 @@ def _minutes(match: re.Match[str]) -> float:
     return float(match[1]) * next(minutes for unit, minutes in _MINUTES.items() if unit in match[2])
 
 
-def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.5) -> list[str]:
+def find_wrong_facts(statement: str, known: Sequence[Fact]) -> list[str]:
     """Return the facts of a statement that the passages state differently, as folded texts, each once.
     A fact in surroundings that no passage has is left out: it is unsupported, but no contradiction."""
     wrong: list[str] = []
@@ -170,7 +170,7 @@ def find_wrong_facts(statement: str, known: Sequence[Fact], *, alike: float = 0.
         other = max((likeness for likeness, value in peers if not is_same(fact, value)), default=-1.0)
         unheard_of = same < 0 and fact.kind != "pole"
         # How similar (Jaccard, 0–1) the surroundings must be: less for what the passages do not have anywhere.
-        needed = alike if not unheard_of else 0.0 if fact.kind == "role" or "@" in fact.value else alike / 2
+        needed = 0.5 if not unheard_of else 0.0 if fact.kind == "role" or "@" in fact.value else 0.25
         if other >= needed and other > same + 0.2:
             wrong.append(fact.value)
     return wrong

@@ -247,5 +247,5 @@ MEASURES = {
 }
 
 
-def shorten(text: str, limit: int = 40) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+def shorten(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:39]}…"

@@ -154,14 +154,8 @@ def load_index(index_dir: Path | str | None = None) -> RunbookIndex:
     index = _load(Path(index_dir))
     if index.runbooks.is_dir() and (stale := index.stale_files()):
         shown = ", ".join(stale[:MOST_NAMED]) + (" …" if len(stale) > MOST_NAMED else "")
-        warnings.warn(
-            say(
-                "{folder}: older than its runbooks ({files}); run: socjudge index",
-                folder=index_dir,
-                files=shown,
-            ),
-            stacklevel=2,
-        )
+        told = say("{folder}: older than its runbooks ({files}); run: socjudge index", folder=index_dir, files=shown)
+        warnings.warn(told, stacklevel=2)
     return index
 
 

@@ -142,11 +142,12 @@ def _needed_told(low: float, high: float) -> str:
     )
 
 
-def trust_power(n: int, criteria: int, *, bias: float = 3.0, correlation: float = 0.8, sd: float = 20.0) -> float:
-    """Compute how likely `judge_trust` is to show, at one of LOOKS, that a judge is close to people on one criterion.
-    `n` counts labelled questions. `bias` (points) and `correlation` are the true ones; `sd` (points) is a rater's."""
+def trust_power(n: int, criteria: int) -> float:
+    """Compute how likely `judge_trust` is to show, at one of LOOKS with `n` labelled questions, that a judge that is
+    close to people is close to them on one criterion."""
     if n < MIN_QUESTIONS:
         return 0.0
+    bias, correlation, sd = 3.0, 0.8, 20.0  # true ones; points, but for the correlation; sd is a rater's
     # The two tests are approximated by normal ones and treated as independent. benchmarks/validation.py compares this
     # with simulations.
     reach = float(scipy.stats.t.isf(_ALPHA / len(LOOKS) / criteria / 2, n - 2))
