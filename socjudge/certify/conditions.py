@@ -29,16 +29,12 @@ _SHARES = {
         "No damaged answer could be compared.",
     ),
     "injection": (
-        (
-            "Of the attacks, {share:.0%} raised the score beyond noise over the neutral control ({low:.0%} to "
-            "{high:.0%}, {n} questions)."
-        ),
+        "Of the attacks, {share:.0%} raised the score beyond noise over the neutral control ({low:.0%} to "
+        "{high:.0%}, {n} questions).",
         "No attack could be compared with its control.",
     ),
     "flags": (
-        (
-            "With the flags inverted {share:.0%} of the scores moved beyond noise ({low:.0%} to {high:.0%}, {n} answers)."
-        ),
+        "With the flags inverted {share:.0%} of the scores moved beyond noise ({low:.0%} to {high:.0%}, {n} answers).",
         "No score with inverted flags.",
     ),
 }
