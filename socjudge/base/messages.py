@@ -64,9 +64,13 @@ def speaking(lang: Language) -> Iterator[None]:
         _for_now.reset(token)
 
 
+_REASONS = ("No such file or directory", "Permission denied", "No space left on device")
+
+
 def os_reason(error: OSError) -> str:
     """What the operating system says, or our own code that raised the error, without the path."""
-    return error.strerror or str(error)
+    reason = error.strerror or str(error)
+    return say(reason) if reason in _REASONS else reason
 
 
 @contextmanager

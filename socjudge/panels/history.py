@@ -23,11 +23,12 @@ from ..stats.matrix import FAILED, PASSED, question_matrix, run_names
 from .again import JudgeAgain
 from .controls import AUTO, ROW, Panel, button, field, heading, html, told_in
 from .matrix import Matrix
-from .views import answers_html, head_text, runs_html, save_report
+from .views import answers_html, chart_html, head_text, runs_html, save_report
 
 SHOWN_RUNS = 30  # columns; the newest
 MOVED = 5.0  # points between two runs that are called a difference
 _ONLY = {"All": "", "Failed only": "failed", "Verdicts differ": "split", "Moved": "moved"}
+_CHARTS = {"Criteria over time": "trend", "Categories × criteria": "categories"}
 _ORDERS = {"As in the dataset": "", "Lowest score first": "low", "Largest difference first": "difference"}
 
 
@@ -36,7 +37,8 @@ class HistoryExplorer(Panel):
 
     A click on a question or a cell opens the answer, the scores and the reasons, side by side for the runs whose
     headings are ticked. With the buttons you write a report of a run, have another judge score its answers, and compare
-    two runs. 「線を変えた場合」 shows the verdicts at another pass line. No model is called before a click.
+    two runs. 「線を変えた場合」 shows the verdicts at another pass line, 「グラフ」 the criteria over time and the
+    categories. No model is called before a click.
 
     - runs, scores: the frames from `load_runs` and `load_scores` of the runs that are shown
     - picked: the ids of the runs that are ticked, the oldest first
@@ -58,14 +60,20 @@ class HistoryExplorer(Panel):
         self.report_button = button(say("Report"), "file-text")
         self.again_button = button(say("Have another judge score"), "gavel")
         self.compare_button = button(say("Compare two"), "columns")
-        self.status, self.legend, self.told, self.detail, self.table = (html() for _ in range(5))
+        self.status, self.legend, self.told, self.detail, self.table, self.picture = (html() for _ in range(6))
         self.again = JudgeAgain(self.logs_dir, self.reload)
         self.again.layout.display = "none"
         self.line = field(
             widgets.FloatSlider, say("Pass line (points)"), min=0, max=100, step=1, value=70, readout_format=".0f",
             continuous_update=False, layout={"width": "min(100% - 4px, 40em)"},
         )  # fmt: skip
-        self.more = widgets.Accordion([widgets.VBox([self.line, self.table])], titles=(say("With another pass line"),))
+        self.chart = widgets.Dropdown(
+            options=[(say(name), value) for name, value in _CHARTS.items()], description=say("Chart"), layout=AUTO
+        )
+        self.more = widgets.Accordion(
+            [widgets.VBox([self.line, self.table]), widgets.VBox([self.chart, self.picture])],
+            titles=(say("With another pass line"), say("Charts")),
+        )
         super().__init__(
             [
                 heading(f"📈 {say('History of runs')}"), widgets.HBox([self.only, self.order, self.reload_button], layout=ROW),
@@ -82,7 +90,7 @@ class HistoryExplorer(Panel):
         watched = [
             (self.only, "value", self._arrange), (self.order, "value", self._arrange), (self.matrix, "picked", self._pick),
             (self.matrix, "chosen", self._open), (self.line, "value", self._unfold),
-            (self.more, "selected_index", self._unfold),
+            (self.chart, "value", self._unfold), (self.more, "selected_index", self._unfold),
         ]  # fmt: skip
         for control, name, act in watched:
             control.observe(lambda _, act=act: None if self._filling else act(), name)
@@ -199,6 +207,14 @@ class HistoryExplorer(Panel):
     def _unfold(self) -> None:
         if len(self.runs) and self.more.selected_index == 0:
             self.table.value = runs_html(self.runs, self.scores, self.line.value)
+        elif len(self.runs) and self.more.selected_index == 1:
+            with told_in(self.picture):
+                from .. import plot_category_breakdown, plot_criterion_trend  # which takes a second
+                from ..charts.style import chart_url
+
+                plot = plot_category_breakdown if self.chart.value == "categories" else plot_criterion_trend
+                url = chart_url(plot, self.scores.dropna(subset=["started_at"]))
+                self.picture.value = chart_html(url, self.chart.label)
 
     # -- what a person does
 

@@ -224,6 +224,14 @@ def head_text(run: Mapping[Any, Any], names: Mapping[Any, str]) -> str:
     return f"{_example(run)}{names[run['run_id']]}\n{moment[5:16] if moment[:4].isdigit() else moment}"
 
 
+def chart_html(url: str, alt: str) -> str:
+    """A chart, by its data URL. `alt` says what it shows, for people who cannot see it."""
+    return block(
+        "",
+        f'<div class="wide chart" role="region" aria-label="{escape(alt)}" tabindex="0"><img src="{url}" alt="{escape(alt)}"></div>',
+    )
+
+
 def runs_html(runs: pd.DataFrame, scores: pd.DataFrame, line: float) -> str:
     """Return a table of runs, the newest first, from `load_runs` and `load_scores`, with the verdict on each, and with
     what would pass at another pass line (points)."""

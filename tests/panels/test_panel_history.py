@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 import conftest
+import matplotlib.pyplot as plt
 import pytest
 from support.report_logs import bare_log, make_history, save_log
 from support.service import KEY, Service, judgement, serving
@@ -218,3 +219,13 @@ def test_an_exported_page_has_the_matrix_as_a_table_of_text(tmp_path: Path) -> N
     for markup in (page, panel.detail.value, panel.table.value, panel.status.value):
         assert not re.search(r"<(script|svg|b>run|i>logs)", markup)
     assert repr(panel) == "<HistoryExplorer: このパネルは JupyterLab で開くと使えます>"
+
+
+def test_charts_are_drawn_where_they_are_unfolded_and_leave_pyplot_alone(panel: HistoryExplorer) -> None:
+    settings, figures = dict(plt.rcParams), plt.get_fignums()
+    assert panel.picture.value == ""
+    panel.more.selected_index = 1
+    for _, name in panel.chart.options:
+        panel.chart.value = name
+        assert '<img src="data:image/svg+xml;base64,' in panel.picture.value
+    assert plt.get_fignums() == figures and dict(plt.rcParams) == settings

@@ -716,7 +716,11 @@ def test_the_page_has_everything_and_its_tabs_show_the_last_run(
 ) -> None:
     page = app(logs_dir=samples, index_dir=index.index_dir, labels_dir=tmp_path / "labels")
     panel = page.children[0].children[1]
-    page.selected_index = 1
+    before = [type(child).__name__ for child in page.children]
+    assert before == ["VBox", *["HTML"] * 3], "a tab is made when it is opened"
+    assert "読み込み中" in page.children[1].value
+    for place in (1, 2, 3, 1):
+        page.selected_index = place
     assert [type(child).__name__ for child in page.children[1:]] == ["HistoryExplorer", "PromptLab", "LabelPanel"]
     history, prompts, labels = page.children[1:]
     prompts.note.value, labels.rater.value = "書きかけ", "佐藤"
