@@ -31,7 +31,10 @@ _INSTEAD = {
     **dict.fromkeys(["socjudge history", "export_history", "write_table", "load_table"], _FRAMES),
     **dict.fromkeys(["judge_flaws", "plot_cost_agreement", "pairwise_agreement", "rater_consistency"], _AGREEMENT),
     "same_answer_runs": "answer_sha256 (notebooks/03_compare_judges.ipynb)",
-    "plot_verdict_flips": "compare_judges, verdict_flips (docs/statistics.md)",
+    **dict.fromkeys(
+        ["plot_verdict_flips", "plot_judge_comparison"],
+        "compare_judges, verdict_flips, plot_question_strip (docs/statistics.md)",
+    ),
     **dict.fromkeys(["socjudge migrate-judge", "migrate_judge", "plan_migration"], _ANOTHER_JUDGE),
     **dict.fromkeys(["write_migration_page", "bridged_trend", "plot_bridged_trend"], _ANOTHER_JUDGE),
     **dict.fromkeys(["--junit", "--against", "--fail-on"], _EXIT_CODES),
