@@ -168,9 +168,14 @@ class Assistant:
         await self._take_place(timeout_s)
         try:
             done = await send_with_retries(
-                send, what=self.name, account=self._account, gate=run, timeout_s=timeout_s,
-                most_usd=lambda: run.answer_usd, counted_usd=counted_usd,
-            )  # fmt: skip
+                send,
+                what=self.name,
+                account=self._account,
+                gate=run,
+                timeout_s=timeout_s,
+                most_usd=lambda: run.answer_usd,
+                counted_usd=counted_usd,
+            )
         except (ConfigError, RunStopped, NoAnswer):
             raise
         except SocJudgeError as error:

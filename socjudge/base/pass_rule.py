@@ -140,17 +140,27 @@ def tally(rows: Iterable[tuple[int | str, Evaluation]], rule: PassRule = SPECIFI
         mvp = total > 0 and bool(rule.is_met(passed, total, mean))
         judged = sum(map(len, spans.values()))
         return RunSummary(
-            total, passed, passed / total if total else 0.0, mean, mvp, n_unscored, n_partial, n_to_read=n_to_read,
-            judged=judged, asked=judged,
-        )  # fmt: skip
+            total,
+            passed,
+            passed / total if total else 0.0,
+            mean,
+            mvp,
+            n_unscored,
+            n_partial,
+            n_to_read=n_to_read,
+            judged=judged,
+            asked=judged,
+        )
 
     # A reply that could not be parsed counts as zeros, as the specification says. A missing score counts as 0 when the
     # rule is applied, but it is left out of `average_score`.
     worst, best = case("low"), case("high")
     summary = replace(
-        worst, average_score=case("mean").average_score, n_open=best.passed_questions - worst.passed_questions,
+        worst,
+        average_score=case("mean").average_score,
+        n_open=best.passed_questions - worst.passed_questions,
         is_open=best.mvp_passed and not worst.mvp_passed,
-    )  # fmt: skip
+    )
     return summary, best
 
 

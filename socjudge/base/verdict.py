@@ -254,9 +254,14 @@ def summary_text(summary: EvaluationRun | RunSummary) -> str:
         rule, verdict, doubts = SPECIFIED, summary_verdict(summary), []
     needed, mean = rule.needed(summary.total_questions), summary.average_score
     text = SUMMARY.format(
-        verdict=verdict.headline, total=summary.total_questions, passed=summary.passed_questions, needed=needed,
-        line=rule.line, rate=rate_text(summary, verdict), mean=mean,
-    )  # fmt: skip
+        verdict=verdict.headline,
+        total=summary.total_questions,
+        passed=summary.passed_questions,
+        needed=needed,
+        line=rule.line,
+        rate=rate_text(summary, verdict),
+        mean=mean,
+    )
     told = []
     if summary.passed_questions >= needed and not reaches(mean, rule.line):
         sentence = "⚠️ enough questions passed, but the overall mean ({mean:.2f}) does not reach {line:g}"

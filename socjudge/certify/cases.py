@@ -48,9 +48,16 @@ def plan_cases(cases: Sequence[Case], judge: Model, prompt: Prompt, rubric: Rubr
         [replace(case.subject.question, id=case.id) for case in cases],
         # An attack may stand in the question, and the answer is still the one to it.
         answers=[replace(case.subject.answer, question=case.subject.question.question) for case in cases],
-        index=None, assistant_model="offline", assistant_prompt=None, answer_repeats=1, k=1,
-        judge_model=judge, judge_prompt=prompt, judge_repeats=1, rubric=rubric,
-    )  # fmt: skip
+        index=None,
+        assistant_model="offline",
+        assistant_prompt=None,
+        answer_repeats=1,
+        k=1,
+        judge_model=judge,
+        judge_prompt=prompt,
+        judge_repeats=1,
+        rubric=rubric,
+    )
 
 
 @dataclass(frozen=True)

@@ -242,7 +242,8 @@ def _people(trust: dict[str, Any] | str, alpha: float) -> Finding:
     within = trust["bias_low"] >= -MARGIN and trust["bias_high"] <= MARGIN and trust["correlation_low"] > CORRELATION
     if trust["p_value"] <= alpha and within:  # the page shows the interval, so it must agree with the word
         state = "shown"
-    numbers = {name: trust[name] for name in ("n", "bias", "bias_low", "bias_high", "correlation", "correlation_low", "correlation_high")}  # fmt: skip
+    columns = ("n", "bias", "bias_low", "bias_high", "correlation", "correlation_low", "correlation_high")
+    numbers = {name: trust[name] for name in columns}
     if math.isnan(trust["bias_low"]):
         return Finding("people", state, str(trust["note"]))
     told = say(

@@ -182,8 +182,8 @@ def plan_certificate(
         (trusted).
     damaged
         Answers of `given` that you broke: a file (JSONL, CSV, Excel) or a frame with question_id, broken_answer and
-        criterion (the one whose score must fall). Every broken answer is judged. A judge that measures by rules (the embedded judge, or an object whose `is_lexical`
-        is true) can be 信頼できる only with such answers.
+        criterion (the one whose score must fall). Every broken answer is judged. A judge that measures by rules (the
+        embedded judge, or an object whose `is_lexical` is true) can be 信頼できる only with such answers.
     budget_usd
         A hard cap on the cost in US dollars, which needs known prices; infinity for no cap. The default is 0.25, or the
         project's max_cost_usd if that is less. With a smaller budget, fewer damages are tried. If it runs out midway,
@@ -299,8 +299,11 @@ def _certificate(work: CertificatePlan, judged: Judged) -> Certificate:
         replace(binding, judge_model_resolved=judged.info.judge_model_resolved),
         datetime.now().astimezone().isoformat(timespec="seconds"),
         tuple(judge_criterion(criterion, evidence) for criterion in rubric.criteria),
-        basis, tables, _not_tried(work, judged.scores), judged.stopped,
-    )  # fmt: skip
+        basis,
+        tables,
+        _not_tried(work, judged.scores),
+        judged.stopped,
+    )
 
 
 def _beside_people(work: CertificatePlan, case_scores: pd.DataFrame) -> pd.DataFrame:

@@ -53,9 +53,13 @@ def ask(
 
     if answers := answers or open_project().answers:
         given.refuse_unused(
-            say(given.OWN_ANSWERS, answers=answers), model=model, assistant_prompt=assistant_prompt, k=k,
-            runbooks=runbooks, index_dir=index_dir,
-        )  # fmt: skip
+            say(given.OWN_ANSWERS, answers=answers),
+            model=model,
+            assistant_prompt=assistant_prompt,
+            k=k,
+            runbooks=runbooks,
+            index_dir=index_dir,
+        )
         answer, name = _own_answer(question, answers)
     else:
         index = open_index(runbooks, index_dir=index_dir)

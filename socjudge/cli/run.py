@@ -75,14 +75,27 @@ def run(
             index = open_index(runbooks, index_dir=index_dir)
         else:
             given.refuse_unused(
-                say(given.OWN_ANSWERS, answers=source), assistant_model=assistant_model,
-                assistant_prompt=assistant_prompt, k=k, runbooks=runbooks, index_dir=index_dir,
-            )  # fmt: skip
+                say(given.OWN_ANSWERS, answers=source),
+                assistant_model=assistant_model,
+                assistant_prompt=assistant_prompt,
+                k=k,
+                runbooks=runbooks,
+                index_dir=index_dir,
+            )
         return plan_run(
-            questions, answers=own, index=index, assistant_model=assistant_model, assistant_prompt=assistant_prompt,
-            answer_repeats=answer_repeats, k=k, judge_model=one_judge(judge_model), judge_prompt=judge_prompt,
-            judge_repeats=judge_repeats, logs_dir=logs_dir, options=RunOptions(max_concurrency, max_failures, fresh=fresh),
-        )  # fmt: skip
+            questions,
+            answers=own,
+            index=index,
+            assistant_model=assistant_model,
+            assistant_prompt=assistant_prompt,
+            answer_repeats=answer_repeats,
+            k=k,
+            judge_model=one_judge(judge_model),
+            judge_prompt=judge_prompt,
+            judge_repeats=judge_repeats,
+            logs_dir=logs_dir,
+            options=RunOptions(max_concurrency, max_failures, fresh=fresh),
+        )
 
     _carry_out(plan, summary, require_certificate, yes, max_cost_usd, quiet)
 
@@ -116,10 +129,14 @@ def rejudge(
 
     def plan() -> RunPlan:
         planned = plan_rejudge(
-            load_run(log_path(log, logs_dir)), judge_model=one_judge(judge_model), judge_prompt=judge_prompt,
-            judge_repeats=judge_repeats, only_failed=only_failed, logs_dir=logs_dir,
+            load_run(log_path(log, logs_dir)),
+            judge_model=one_judge(judge_model),
+            judge_prompt=judge_prompt,
+            judge_repeats=judge_repeats,
+            only_failed=only_failed,
+            logs_dir=logs_dir,
             options=RunOptions(max_concurrency, max_failures, fresh=fresh),
-        )  # fmt: skip
+        )
         if told := rubric_changes(open_project().rubric, planned.plan.rubric):
             tell("judged by the rubric of this log; other than the present settings: {told}", told=told)
         return planned

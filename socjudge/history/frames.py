@@ -123,9 +123,12 @@ def run_wide(run: EvaluationRun) -> pd.DataFrame:
     results = run_results(run)
     rows = results.assign(n_unscored=results["status"] != "ok").groupby("question_id", sort=False)
     wide = rows.agg(
-        category=("category", "first"), question=("question", "first"), n=("status", "size"),
-        n_unscored=("n_unscored", "sum"), average_score=("average_score", "mean"),
-    )  # fmt: skip
+        category=("category", "first"),
+        question=("question", "first"),
+        n=("status", "size"),
+        n_unscored=("n_unscored", "sum"),
+        average_score=("average_score", "mean"),
+    )
     means = run_scores(run).groupby(["question_id", "criterion"], observed=True)["score"].mean().unstack()
     return wide.join(means.rename(columns=str))
 

@@ -193,9 +193,13 @@ def _read(completion: Completion, rubric: Rubric, shown: Sequence[str], *, was_t
         raise UnparsableJudgement(completion.problem)
     marked = [name for name in rubric.criteria if name not in completion.missing]
     return parse_judgement(
-        completion.text, marked, finish_reason=completion.finish_reason, quoted=shown,
-        is_of_hundred=completion.is_computed, was_told=was_told,
-    )  # fmt: skip
+        completion.text,
+        marked,
+        finish_reason=completion.finish_reason,
+        quoted=shown,
+        is_of_hundred=completion.is_computed,
+        was_told=was_told,
+    )
 
 
 def keeping(ask: Ask, earlier: Iterable[Completion], keep: Callable[[Completion], object]) -> Ask:

@@ -88,8 +88,11 @@ class OpenAIModel(Model):
         self.settings = hash_query(base_url) or "default"
         self._base_url = base_url
         self._client = openai.AsyncOpenAI(
-            api_key=api_key or "none", base_url=base_url or None, max_retries=0, http_client=open_client(_check_response),
-        )  # fmt: skip
+            api_key=api_key or "none",
+            base_url=base_url or None,
+            max_retries=0,
+            http_client=open_client(_check_response),
+        )
         weakref.finalize(self, _close, self._client)
         # Other servers know max_tokens, and some ignore max_completion_tokens and write without end. OpenAI's models
         # refuse max_tokens.

@@ -280,9 +280,13 @@ class Model:
             return dearest_usd(completion.usage, self.address, self.name, completion.model) or None
 
         return await send_with_retries(
-            lambda: self._send(request, gate), what=self.where, account=self._account, gate=gate,
-            most_usd=lambda: self.reserve_usd(request, gate), counted_usd=counted_usd,
-        )  # fmt: skip
+            lambda: self._send(request, gate),
+            what=self.where,
+            account=self._account,
+            gate=gate,
+            most_usd=lambda: self.reserve_usd(request, gate),
+            counted_usd=counted_usd,
+        )
 
     def reserve_usd(self, request: ModelRequest, gate: RunGate) -> float | None:
         """Return the most that one call can cost if it is answered, and billed, as the model that was asked for or as

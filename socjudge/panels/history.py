@@ -64,9 +64,16 @@ class HistoryExplorer(Panel):
         self.again = JudgeAgain(self.logs_dir, self.reload)
         self.again.layout.display = "none"
         self.line = field(
-            widgets.FloatSlider, say("Pass line (points)"), min=0, max=100, step=1, value=70, readout_format=".0f",
-            continuous_update=False, layout={"width": "min(100% - 4px, 40em)"},
-        )  # fmt: skip
+            widgets.FloatSlider,
+            say("Pass line (points)"),
+            min=0,
+            max=100,
+            step=1,
+            value=70,
+            readout_format=".0f",
+            continuous_update=False,
+            layout={"width": "min(100% - 4px, 40em)"},
+        )
         self.chart = widgets.Dropdown(
             options=[(say(name), value) for name, value in _CHARTS.items()], description=say("Chart"), layout=AUTO
         )
@@ -76,22 +83,32 @@ class HistoryExplorer(Panel):
         )
         super().__init__(
             [
-                heading(f"📈 {say('History of runs')}"), widgets.HBox([self.only, self.order, self.reload_button], layout=ROW),
-                self.status, self.matrix, self.legend,
+                heading(f"📈 {say('History of runs')}"),
+                widgets.HBox([self.only, self.order, self.reload_button], layout=ROW),
+                self.status,
+                self.matrix,
+                self.legend,
                 widgets.HBox([self.report_button, self.again_button, self.compare_button], layout=ROW),
-                self.told, self.again, self.detail, self.more,
+                self.told,
+                self.again,
+                self.detail,
+                self.more,
             ]
-        )  # fmt: skip
+        )
         self.add_class("socjudge-history-explorer")
         self._connect()
         self.reload()
 
     def _connect(self) -> None:
         watched = [
-            (self.only, "value", self._arrange), (self.order, "value", self._arrange), (self.matrix, "picked", self._pick),
-            (self.matrix, "chosen", self._open), (self.line, "value", self._unfold),
-            (self.chart, "value", self._unfold), (self.more, "selected_index", self._unfold),
-        ]  # fmt: skip
+            (self.only, "value", self._arrange),
+            (self.order, "value", self._arrange),
+            (self.matrix, "picked", self._pick),
+            (self.matrix, "chosen", self._open),
+            (self.line, "value", self._unfold),
+            (self.chart, "value", self._unfold),
+            (self.more, "selected_index", self._unfold),
+        ]
         for control, name, act in watched:
             control.observe(lambda _, act=act: None if self._filling else act(), name)
         self.reload_button.on_click(lambda _: self.reload())

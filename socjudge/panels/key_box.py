@@ -26,9 +26,11 @@ class KeyBox(widgets.VBox):  # type: ignore[misc]
             widgets.Password, say("API key"), placeholder=say("Paste it and press Enter"), continuous_update=False
         )
         self.base_url = field(
-            widgets.Text, say("URL of the service"), continuous_update=False,
+            widgets.Text,
+            say("URL of the service"),
+            continuous_update=False,
             placeholder=say("Empty: OpenAI. For example: http://localhost:8000/v1"),
-        )  # fmt: skip
+        )
         self.forget_button = button(say("Forget key and URL"), "trash")
         self.status = html()
         super().__init__([self.key, self.base_url, self.status, widgets.HBox([self.forget_button])])

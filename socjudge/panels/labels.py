@@ -154,16 +154,25 @@ class LabelPanel(Panel):
         label, rubric = self.session.label, self.session.run.rubric  # saved scores can be corrected
         self.scores = {
             name: field(
-                widgets.Combobox, name, value="" if label is None else str(label.scores.get(name, "")), options=_OFFERED,
-                placeholder=say("0 to 100"), tooltip=rubric.descriptions.get(name, ""),
-                continuous_update=False, **_PLACE,  # so that no letter comes after a click
+                widgets.Combobox,
+                name,
+                value="" if label is None else str(label.scores.get(name, "")),
+                options=_OFFERED,
+                placeholder=say("0 to 100"),
+                tooltip=rubric.descriptions.get(name, ""),
+                continuous_update=False,
+                **_PLACE,  # so that no letter comes after a click
             )
             for name in rubric.criteria
-        }  # fmt: skip
+        }
         self.comment = field(
-            widgets.Textarea, say("Comment (optional)"), value=label.comment if label else "", rows=2,
-            continuous_update=False, **_PLACE,
-        )  # fmt: skip
+            widgets.Textarea,
+            say("Comment (optional)"),
+            value=label.comment if label else "",
+            rows=2,
+            continuous_update=False,
+            **_PLACE,
+        )
         for box in (*self.scores.values(), self.comment):
             box.observe(lambda _: self._do(self._reopen), "value")
         self.form.children = [*self.scores.values(), self.comment, self.save_button]

@@ -57,9 +57,12 @@ class PromptLab(WorkPanel):
         self.judge_model = model_box("Judge", "judge")
         self.assistant_model = model_box(say("Assistant"), "answer")
         self.editor = widgets.Textarea(
-            description=say("Prompt (edit it here)"), tooltip="", rows=24, style={"description_width": "initial"},
+            description=say("Prompt (edit it here)"),
+            tooltip="",
+            rows=24,
+            style={"description_width": "initial"},
             layout={"width": "calc(100% - 4px)", "flex_flow": "column"},
-        )  # fmt: skip
+        )
         self.note = field(widgets.Text, say("Note"), placeholder=say("What was changed"))
         self.trials = field(widgets.Dropdown, say("Trials so far"))
         self.reopen_button = button(say("Go back to this trial"), "history")
@@ -67,8 +70,13 @@ class PromptLab(WorkPanel):
         self.save_button = button(say("Save as"), "save")
         self.check, self.diff, self.results, self.saved = (html() for _ in range(4))
         self._choices = {  # {name of a field of TrialSettings: its control}
-            "kind": self.kind, "log": self.source, "base": self.base, "text": self.editor, "judge_model": self.judge_model, "assistant_model": self.assistant_model,
-        }  # fmt: skip
+            "kind": self.kind,
+            "log": self.source,
+            "base": self.base,
+            "text": self.editor,
+            "judge_model": self.judge_model,
+            "assistant_model": self.assistant_model,
+        }
         self._locked += [*self._choices.values(), self.reopen_button, self.note, self.save_button]
         # A box of its own, because controls share layouts and would be hidden together.
         self.answering = widgets.VBox([self.assistant_model])

@@ -90,11 +90,23 @@ class RunPanel(WorkPanel):
         self._locked += [self.key.key, self.key.base_url, self.key.forget_button]
         self.more = self._folded_settings()
         self.children = [
-            heading(RUN_TITLE), widgets.HBox([self.build_button, self.index_text]),
-            self.answers, self.answer_file, widgets.HBox([self.judge_model, self.list_button], layout=ROW), self.models,
-            self.judge_prompt, self.max_cost_usd, self.rule, self.more, self.payment, self.buttons, self.bar, self.status,
-            self.results, self.finished,
-        ]  # fmt: skip
+            heading(RUN_TITLE),
+            widgets.HBox([self.build_button, self.index_text]),
+            self.answers,
+            self.answer_file,
+            widgets.HBox([self.judge_model, self.list_button], layout=ROW),
+            self.models,
+            self.judge_prompt,
+            self.max_cost_usd,
+            self.rule,
+            self.more,
+            self.payment,
+            self.buttons,
+            self.bar,
+            self.status,
+            self.results,
+            self.finished,
+        ]
         self.add_class("socjudge-run-panel")
         self._list_answers()
         for name, value in self.session.settings.items():  # the cell was run again, and shows the run that is or was
@@ -148,9 +160,12 @@ class RunPanel(WorkPanel):
         ours = constants.EVAL_DATASET_PATH
         known = [path for path in (ours, ours.with_name("eval_dataset_extended.json")) if path.is_file()]
         self.dataset = field(
-            widgets.Combobox, say("Evaluation dataset"), value=str(dataset or ours), options=list(map(str, known)),
+            widgets.Combobox,
+            say("Evaluation dataset"),
+            value=str(dataset or ours),
+            options=list(map(str, known)),
             continuous_update=False,
-        )  # fmt: skip
+        )
         self.answer_repeats = number_box(say("Answers per question"), 1)
         self.k = number_box(say("Passages per question, k"), project.k)
         self.max_concurrency = number_box(say("Calls at a time"), 8)
@@ -248,11 +263,16 @@ class RunPanel(WorkPanel):
             return plan_rejudging(load_run(Path(chosen)), **judging)
         questions = load_eval_dataset(self.dataset.value)
         return plan_answers(
-            questions, answers=open_answers(chosen.removeprefix(OWN) or None, questions),
-            index=find_index(self.runbooks, index_dir=self.index_dir), k=self.k.value,
-            assistant_model=self.assistant_model.value.strip(), assistant_prompt=self.assistant_prompt.value,
-            answer_repeats=self.answer_repeats.value, rubric=open_project().rubric, **judging,
-        )  # fmt: skip
+            questions,
+            answers=open_answers(chosen.removeprefix(OWN) or None, questions),
+            index=find_index(self.runbooks, index_dir=self.index_dir),
+            k=self.k.value,
+            assistant_model=self.assistant_model.value.strip(),
+            assistant_prompt=self.assistant_prompt.value,
+            answer_repeats=self.answer_repeats.value,
+            rubric=open_project().rubric,
+            **judging,
+        )
 
     def _plan(self) -> tuple[Sequence[RunPlan], str]:
         how = RunOptions(**{name: getattr(self, name).value for name in _HOW})

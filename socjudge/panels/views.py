@@ -226,10 +226,9 @@ def head_text(run: Mapping[Any, Any], names: Mapping[Any, str]) -> str:
 
 def chart_html(url: str, alt: str) -> str:
     """A chart, by its data URL. `alt` says what it shows, for people who cannot see it."""
-    return block(
-        "",
-        f'<div class="wide chart" role="region" aria-label="{escape(alt)}" tabindex="0"><img src="{url}" alt="{escape(alt)}"></div>',
-    )
+    name = escape(alt)
+    picture = f'<img src="{url}" alt="{name}">'
+    return block("", f'<div class="wide chart" role="region" aria-label="{name}" tabindex="0">{picture}</div>')
 
 
 def runs_html(runs: pd.DataFrame, scores: pd.DataFrame, line: float) -> str:

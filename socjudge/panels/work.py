@@ -29,9 +29,14 @@ class WorkPanel(Panel):
         self.plans: Sequence[RunPlan] = ()  # what a start would do; empty if nothing can be started
         cap = open_project().cost_cap()
         self.max_cost_usd = field(
-            widgets.BoundedFloatText, say("Most that it may cost ($; 0: no limit)"), value=0.5 if cap is None else cap,
-            min=0, max=1e6, step=0.1, layout=NARROW,
-        )  # fmt: skip
+            widgets.BoundedFloatText,
+            say("Most that it may cost ($; 0: no limit)"),
+            value=0.5 if cap is None else cap,
+            min=0,
+            max=1e6,
+            step=0.1,
+            layout=NARROW,
+        )
         self.cost = html()
         self.allow_cost = tick_box(say("I know that this costs money"))
         self.free_button = button(say("It costs nothing there"), "check")

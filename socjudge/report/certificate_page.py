@@ -43,14 +43,35 @@ def write_certificate_page(path: Path | str, certificate: Certificate) -> Path:
     bound = certificate.binding
     issued = datetime.fromisoformat(certificate.issued_at)
     rule = {
-        "criteria": len(bound.criteria), "alpha": WRONG, "each": ALPHA / len(bound.criteria), "looks": len(LOOKS), "margin": MARGIN,
-        "correlation": CORRELATION, "least": MIN_QUESTIONS, "noise": MAX_NOISE, "jump": JUMP, "jumpy": MAX_JUMPY, "half": HALF, "days": VALID_DAYS, "shared": LEAST_SHARED,
-    }  # fmt: skip
-    html = page_environment().get_template("certificate.html.j2").render(
-        certificate=certificate, issued=issued, until=issued + timedelta(days=VALID_DAYS), looks=_LOOKS, marks=_MARKS,
-        rule=rule, facts=_facts(certificate), is_offline=is_embedded(bound.judge_model),
-        raters=[row for row in certificate.tables["raters"] if row["criterion"] == OVERALL],
-    )  # fmt: skip
+        "criteria": len(bound.criteria),
+        "alpha": WRONG,
+        "each": ALPHA / len(bound.criteria),
+        "looks": len(LOOKS),
+        "margin": MARGIN,
+        "correlation": CORRELATION,
+        "least": MIN_QUESTIONS,
+        "noise": MAX_NOISE,
+        "jump": JUMP,
+        "jumpy": MAX_JUMPY,
+        "half": HALF,
+        "days": VALID_DAYS,
+        "shared": LEAST_SHARED,
+    }
+    html = (
+        page_environment()
+        .get_template("certificate.html.j2")
+        .render(
+            certificate=certificate,
+            issued=issued,
+            until=issued + timedelta(days=VALID_DAYS),
+            looks=_LOOKS,
+            marks=_MARKS,
+            rule=rule,
+            facts=_facts(certificate),
+            is_offline=is_embedded(bound.judge_model),
+            raters=[row for row in certificate.tables["raters"] if row["criterion"] == OVERALL],
+        )
+    )
     write_page(path, html)
     return path
 

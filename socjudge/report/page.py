@@ -100,11 +100,23 @@ def write_report(
         baseline = load_run(run.log_path.with_name(log))
     with speaking(cast(Language, tongue)):
         rows = rows_of(run)
-        html = page_environment().get_template("report.html.j2").render(
-            _contents(run, history, baseline), project=open_project(), made_at=datetime.now().astimezone(), overall=OVERALL,
-            info=run.run, line=run_rule(run.run).line, rows=rows[:MOST_ANSWERS], total_rows=len(rows),
-            criteria=list(rows[0].scores), on_paper=ON_PAPER, is_chosen=is_chosen,
-        )  # fmt: skip
+        html = (
+            page_environment()
+            .get_template("report.html.j2")
+            .render(
+                _contents(run, history, baseline),
+                project=open_project(),
+                made_at=datetime.now().astimezone(),
+                overall=OVERALL,
+                info=run.run,
+                line=run_rule(run.run).line,
+                rows=rows[:MOST_ANSWERS],
+                total_rows=len(rows),
+                criteria=list(rows[0].scores),
+                on_paper=ON_PAPER,
+                is_chosen=is_chosen,
+            )
+        )
     write_page(path, html)
     return path
 
@@ -158,10 +170,13 @@ def _contents(run: EvaluationRun, history: pd.DataFrame | None, baseline: Evalua
 def page_environment() -> Environment:
     """Return the environment of the templates. It escapes all values, and makes invisible characters visible."""
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined,
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
         finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.globals |= {
         "say": say,
         "language": language,

@@ -156,10 +156,18 @@ def plan_trial(
 
         def answering(prompt: Prompt) -> Plan:
             return plan_answers(
-                questions, index=index, answers=None, assistant_prompt=prompt, judge_model=judge,
-                assistant_model=assistant_model or usual_model_of(run.run.assistant_model), judge_prompt=judge_prompt,
-                rubric=run.rubric, answer_repeats=1, judge_repeats=1, k=run.run.k,
-            )  # fmt: skip
+                questions,
+                index=index,
+                answers=None,
+                assistant_prompt=prompt,
+                judge_model=judge,
+                assistant_model=assistant_model or usual_model_of(run.run.assistant_model),
+                judge_prompt=judge_prompt,
+                rubric=run.rubric,
+                answer_repeats=1,
+                judge_repeats=1,
+                k=run.run.k,
+            )
 
         sides = answering(before), answering(edited)
         # Stored answers that were made with the base prompt are judged. Only the other side asks the assistant again.
@@ -233,9 +241,16 @@ def try_prompt(
     0
     """
     plan = plan_trial(
-        run, text, kind=kind, base=base, judge_model=judge_model, assistant_model=assistant_model,
-        get_index=None if index is None else lambda: index, logs_dir=logs_dir, options=options,
-    )  # fmt: skip
+        run,
+        text,
+        kind=kind,
+        base=base,
+        judge_model=judge_model,
+        assistant_model=assistant_model,
+        get_index=None if index is None else lambda: index,
+        logs_dir=logs_dir,
+        options=options,
+    )
     budget = shared_budget(max_cost_usd, plan.paid, plan.sides)
     return plan.effect_of([side.run(max_cost_usd=budget, progress=progress) for side in plan.sides])
 

@@ -149,13 +149,15 @@ def choose_guide(
     begins = bool(opening) and wants_first_response(question) and not asks_command(topic)
     begins = begins and not _asks_another(asking, wanted, opening)
     ranked = rank_statements(
-        detail or question, wanted, _likeness(detail or question, asking, wanted, index),
+        detail or question,
+        wanted,
+        _likeness(detail or question, asking, wanted, index),
         first=opening,
         wants_first=begins,
         background=[p for p in wanted if _is_background(p)],
         forbidding=forbidding,
         wants_leave=wants_leave(topic),
-    )  # fmt: skip
+    )
     # The first response answers a short question that reports something. A long one seldom asks how to begin.
     answers_first = safer is None and (detail or asking or not begins or details_asked(question))
     points = find_points(detail or question, ranked) if answers_first else []

@@ -53,7 +53,8 @@ class _Word:
     def read(self) -> None:
         main = self._package.main
         edges = [part for kind in ("header", "footer") for part in self._package.related(main, kind)]
-        for text in dict.fromkeys(self._out.text_of(lambda part=part: self._read_part(part)) for part in sorted(edges)):  # type: ignore[misc]
+        texts = [self._out.text_of(lambda part=part: self._read_part(part)) for part in sorted(edges)]  # type: ignore[misc]
+        for text in dict.fromkeys(texts):
             if any(letter.isalpha() for letter in text):  # more than a page's number
                 self._out.add(text, is_tight=True)
         self._read_part(main)

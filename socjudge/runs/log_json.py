@@ -35,7 +35,7 @@ from ..records import (
     RunSummary,
     Usage,
     asked_of,
-)  # fmt: skip
+)
 from .log_shape import Log, LoggedEvaluation, OfAssistant, Row, fit
 
 
@@ -150,10 +150,14 @@ def _counted(log: Log, info: RunInfo, passed: Sequence[bool]) -> RunSummary:
     told, rule = log.summary, run_rule(info)
     rows, _ = tally(((row.question_id, row.evaluation) for row in log.results), rule)  # type: ignore[misc]
     found = replace(
-        told, n_unscored=told.n_unscored or rows.n_unscored, n_partial=rows.n_partial, n_open=rows.n_open,
-        is_open=rows.is_open, n_to_read=rows.n_to_read,
+        told,
+        n_unscored=told.n_unscored or rows.n_unscored,
+        n_partial=rows.n_partial,
+        n_open=rows.n_open,
+        is_open=rows.is_open,
+        n_to_read=rows.n_to_read,
         is_contradictory=told.is_contradictory or (info.pass_threshold is None and _contradicts(log, info, passed)),
-    )  # fmt: skip
+    )
     if found.is_contradictory:  # no view may call an answer passed that does not reach the line
         for marks in (row.evaluation for row in log.results):
             low = min(marks.average_score or 0.0, average(marks.scores))  # type: ignore[arg-type]

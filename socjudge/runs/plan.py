@@ -187,9 +187,12 @@ def plan_failed(
     if judge_model == "auto" and info.judge_model != UNKNOWN:
         judge_model = info.judge_model
     plan = plan_rejudging(
-        run, judge_model=judge_model, judge_prompt=judge_prompt or judge_prompt_of(info) or info.judge_prompt_id,
-        judge_repeats=info.judge_repeats if judge_repeats == 1 else judge_repeats, rubric=rubric,
-    )  # fmt: skip
+        run,
+        judge_model=judge_model,
+        judge_prompt=judge_prompt or judge_prompt_of(info) or info.judge_prompt_id,
+        judge_repeats=info.judge_repeats if judge_repeats == 1 else judge_repeats,
+        rubric=rubric,
+    )
     sides = ((name, getattr(info, name), getattr(plan.info, name)) for name in _OF_JUDGE)
     # A value that an old log does not have cannot be compared, but the judge must be known.
     told = [

@@ -62,10 +62,15 @@ def carry_out(
         run_id = journal.run.run_id
         budget.note(run_id, journal.spent_usd)
         gate = RunGate(
-            max_concurrency=options.max_concurrency, budget=budget, run_id=run_id, signal=options.stop, settings=settings,
-            models=journal.models, answer_usd=journal.answer_usd,
+            max_concurrency=options.max_concurrency,
+            budget=budget,
+            run_id=run_id,
+            signal=options.stop,
+            settings=settings,
+            models=journal.models,
+            answer_usd=journal.answer_usd,
             note=journal.note_spending,
-        )  # fmt: skip
+        )
         journal.meter = lambda: (gate.spent_usd, gate.sent_usd)
         engine = Engine(plan, journal, gate, max_failures=options.max_failures, executor=options.executor)
         _work(engine, gate, journal, options, progress=progress)
@@ -138,9 +143,14 @@ def _work(engine: Engine, gate: RunGate, journal: Journal, options: RunOptions, 
     work = event_loop.start(engine.run(options.max_concurrency))
     in_place = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
     with tqdm(
-        total=journal.total, initial=journal.n_done, desc=say("evaluating"), unit=say(" questions"), disable=not progress,
-        miniters=0, mininterval=SHOW_S if in_place else LOG_S,
-    ) as bar:  # fmt: skip
+        total=journal.total,
+        initial=journal.n_done,
+        desc=say("evaluating"),
+        unit=say(" questions"),
+        disable=not progress,
+        miniters=0,
+        mininterval=SHOW_S if in_place else LOG_S,
+    ) as bar:
         while not is_over:
             try:
                 is_over = bool(concurrent.futures.wait([work], event_loop.HEARTBEAT_S).done)

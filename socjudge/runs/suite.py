@@ -76,10 +76,18 @@ def plan_run(
 
         index = open_index()
     plan = plan_answers(
-        questions, answers=opened, index=index, assistant_model=assistant_model, assistant_prompt=assistant_prompt, k=k,
-        judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric or open_project().rubric,
-        answer_repeats=answer_repeats, judge_repeats=judge_repeats,
-    )  # fmt: skip
+        questions,
+        answers=opened,
+        index=index,
+        assistant_model=assistant_model,
+        assistant_prompt=assistant_prompt,
+        k=k,
+        judge_model=judge_model,
+        judge_prompt=judge_prompt,
+        rubric=rubric or open_project().rubric,
+        answer_repeats=answer_repeats,
+        judge_repeats=judge_repeats,
+    )
     return foresee(plan, options, logs_dir)
 
 
@@ -169,10 +177,20 @@ def run_evaluation_suite(
     1
     """
     plan = plan_run(
-        questions, answers=answers, index=index, assistant_model=assistant_model, assistant_prompt=assistant_prompt, k=k,
-        judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric, answer_repeats=answer_repeats,
-        judge_repeats=judge_repeats, logs_dir=logs_dir, options=options,
-    )  # fmt: skip
+        questions,
+        answers=answers,
+        index=index,
+        assistant_model=assistant_model,
+        assistant_prompt=assistant_prompt,
+        k=k,
+        judge_model=judge_model,
+        judge_prompt=judge_prompt,
+        rubric=rubric,
+        answer_repeats=answer_repeats,
+        judge_repeats=judge_repeats,
+        logs_dir=logs_dir,
+        options=options,
+    )
     return _start(plan, max_cost_usd, progress)
 
 
@@ -228,9 +246,15 @@ def rejudge(
     True
     """
     plan = plan_rejudge(
-        run, judge_model=judge_model, judge_prompt=judge_prompt, rubric=rubric, judge_repeats=judge_repeats,
-        only_failed=only_failed, logs_dir=logs_dir, options=options,
-    )  # fmt: skip
+        run,
+        judge_model=judge_model,
+        judge_prompt=judge_prompt,
+        rubric=rubric,
+        judge_repeats=judge_repeats,
+        only_failed=only_failed,
+        logs_dir=logs_dir,
+        options=options,
+    )
     return _start(plan, max_cost_usd, progress)
 
 

@@ -177,10 +177,14 @@ class Session:
             done = min(before.done + 1, before.total)  # an unparsable judgement may be made again
             pace_s = (time.monotonic() - self._began_s) / max(done - before.before, 1)
             self.progress = replace(
-                before, done=done, mean=points / number if number else None, unread=before.unread + (not is_read),
-                left_s=pace_s * (before.total - done), latest=str(result.question.id),
+                before,
+                done=done,
+                mean=points / number if number else None,
+                unread=before.unread + (not is_read),
+                left_s=pace_s * (before.total - done),
+                latest=str(result.question.id),
                 cost_usd=sum(budget.spent.values()) if is_priced else None,
-            )  # fmt: skip
+            )
 
         return plan.run(max_cost_usd=budget, on_result=count, stop=self._stop, progress=False)
 

@@ -126,7 +126,7 @@ class TrialSession(Session):
         choice = self.choice
         return save_prompt(
             choice.text, name=name, parent=choice.base, kind=choice.kind, note=note, rubric=self._rubric()
-        )  # fmt: skip
+        )
 
     # -- the work
 
@@ -143,10 +143,15 @@ class TrialSession(Session):
         if not results:
             raise ConfigError("{log}: it has no answers; choose another log", log=choice.log)
         return plan_trial(
-            replace(run, results=results), choice.text, kind=choice.kind, base=choice.base,
-            judge_model=choice.judge_model, assistant_model=choice.assistant_model,
-            get_index=lambda: open_index(index_dir=self.index_dir), logs_dir=self.trials_dir,
-        )  # fmt: skip
+            replace(run, results=results),
+            choice.text,
+            kind=choice.kind,
+            base=choice.base,
+            judge_model=choice.judge_model,
+            assistant_model=choice.assistant_model,
+            get_index=lambda: open_index(index_dir=self.index_dir),
+            logs_dir=self.trials_dir,
+        )
 
     def start(self, plan: TrialPlan, *, note: str = "", max_cost_usd: float | None = None) -> None:
         """Try the edited text in the background, as in `plan`. An interrupted trial with the same settings is resumed, and
