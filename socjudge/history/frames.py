@@ -54,8 +54,8 @@ def load_results(
     average_score (0–100, missing if the judge's reply could not be parsed), passed, status, the three warnings,
     processing_time (seconds), cost_usd and answer_sha256.
 
-    `logs_dir`, `since`, warnings and errors are as in `load_runs`. `text` adds question, answer, context, comment
-    and error. They are the largest part of a log, and do not stay in memory.
+    `logs_dir`, `since`, warnings and errors are as in `load_runs`. `text` adds question, answer, context,
+    overall_comment and error. They are the largest part of a log, and do not stay in memory.
 
     Examples
     --------

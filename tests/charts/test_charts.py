@@ -269,9 +269,10 @@ def test_the_chart_of_a_report_or_panel_is_light_in_any_style() -> None:
         assert mpl.rcParams["text.color"] == "white"
 
 
-def test_the_colours_stand_out_where_a_report_turns_them_for_a_dark_theme() -> None:
+@pytest.mark.parametrize("sheet", ["report/report.css", "panels/panels.css"])
+def test_the_colours_stand_out_where_a_sheet_turns_them_for_a_dark_theme(sheet: str) -> None:
     """As the filters are defined: https://www.w3.org/TR/filter-effects-1/#feColorMatrixElement, of half a turn."""
-    css = (PACKAGE / "report" / "report.css").read_text("utf-8")
+    css = (PACKAGE / sheet).read_text("utf-8")
     turned = re.search(r"filter: invert\(([.\d]+)\) hue-rotate\(180deg\)", css)
     assert turned is not None
     share = float(turned[1])

@@ -33,7 +33,7 @@ import socjudge as sj
 from socjudge.cli.app import app
 from socjudge.report import contents
 
-contents._chart = lambda plot, frame, alt: {"src": "data:,", "alt": alt}  # a picture has no words; drawing takes most of a report
+contents.chart_url = lambda plot, frame: "data:,"  # a picture has no words; drawing takes most of a report
 
 def see(*arguments):
     print(CliRunner().invoke(app, arguments).output)
