@@ -99,6 +99,8 @@ class Assistant:
             self.service, own_version = self._http.service, self._http.version
             known: dict[str, Any] | None = self._http.decides
         elif callable(target) or self._is_runnable:
+            if not self._is_runnable:
+                _check_parameters(target)
             own_name = getattr(target, "__name__", "") or type(target).__name__
             self.name = name or own_name.replace("<lambda>", "function")
             known = _identity(target)
@@ -265,6 +267,20 @@ def _load(path: str, function: str) -> Any:
     except Exception as error:
         said = one_line(redact(f"{type(error).__name__}: {error}"), 200)
         raise ConfigError("{path}: {name} cannot be loaded ({said})", path=path, name=function, said=said) from None
+
+
+def _check_parameters(ask: Any) -> None:
+    try:
+        inspect.signature(ask).bind("")
+    except ValueError:  # some functions that are not written in Python
+        pass
+    except TypeError as error:
+        raise ConfigError(
+            "{found} cannot be called with a question ({reason}); it gets the question as its only argument, so what "
+            "else it needs must have defaults",
+            found=getattr(ask, "__name__", type(ask).__name__),  # its repr may show a key
+            reason=error,
+        ) from None
 
 
 def _hashes(parts: Mapping[str, Any]) -> str:

@@ -46,7 +46,9 @@ def read_rows(source: Path | str | Any) -> tuple[str, list[str], dict[str, Any]]
 
 
 def _rows_of_frame(frame: Any) -> tuple[str, list[str], dict[str, Any]]:
-    head = [str(name) for name in frame.columns]
+    where, head = say("the DataFrame"), [str(name) for name in frame.columns]
+    if not len(frame):
+        raise ConfigError("{where}: there is no row; add at least one", where=where)
     cells, absent = frame.astype(object).to_numpy(), frame.isna().to_numpy()  # a frame has several forms of None
     rows = {
         say("row {number}", number=number): {
@@ -54,7 +56,7 @@ def _rows_of_frame(frame: Any) -> tuple[str, list[str], dict[str, Any]]:
         }
         for number, row in enumerate(zip(cells.tolist(), absent.tolist(), strict=True), start=1)
     }
-    return say("the DataFrame"), head, rows
+    return where, head, rows
 
 
 def _lines(text: str) -> list[tuple[int, Any]]:

@@ -24,7 +24,9 @@ _XML = re.compile(rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?[\s\0]*+<")
 _DOCTYPES = ["<!DOCTYPE".encode(encoding) for encoding in ("ascii", "utf-16-le", "utf-16-be")]
 # An encoding in which one could not be seen. Office writes UTF-8 or UTF-16.
 _STRANGE = re.compile(
-    rb"[^>]{0,200}?encoding\s*=\s*.(?!(?i:utf-8|utf-16|us-ascii|iso-8859-|shift_jis|euc-jp|windows-))", re.DOTALL
+    rb"(?:\xef\xbb\xbf)?\s*+<\?xml[^>]{0,200}?\sencoding\s*+=\s*+['\"]"
+    rb"(?!(?i:utf-?8|utf-?16|(?:us-)?ascii|iso-8859-|shift_jis|euc-jp|windows-))"
+    rb"|(?:\xff\xfe\0\0)?<\0\0\0|(?:\0\0\xfe\xff)?\0\0\0<"  # UTF-32
 )
 
 

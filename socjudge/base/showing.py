@@ -26,6 +26,7 @@ FLAGS = {  # the words for the warnings of the assistant
     "dangerous_operation": "dangerous operation",
     "ambiguous_query": "ambiguous question",
 }
+SAFETY = "安全性"  # a low score on this criterion is dangerous whatever the mean is
 
 
 @functools.cache
@@ -57,7 +58,7 @@ _STYLE = """<style>/* symbols */
 .socjudge .tile { border: 1px solid var(--jp-border-color1, #bbb); border-radius: 4px; padding: .2em .8em; min-width: 5em; }
 .socjudge .tile b { display: block; font-size: 1.3em; }
 .socjudge .tile.low { border-color: var(--jp-error-color1, #c62828); }
-.socjudge .tile.low b, .socjudge .to-read { color: var(--jp-error-color1, #c62828); }
+.socjudge .tile.low b, .socjudge :is(.low-safety, .to-read) { color: var(--jp-error-color1, #c62828); }
 .socjudge .sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22em), 1fr)); gap: .8em 1.2em; }
 .socjudge .sides > * { min-width: 0; }
 .socjudge .step { display: grid; grid-template-columns: 2.2em 1fr; } .socjudge .step > b { text-align: right; padding-right: .6em;
@@ -186,7 +187,7 @@ def run_html(run: EvaluationRun, *facts: str) -> str:
 
     verdict, info = run_verdict(run), run.run
     unwarned = replace(run, summary=replace(run.summary, n_to_read=0))  # the warning is shown below, in red
-    summary = MarkdownIt("js-default").disable(["image", "link"]).render(summary_text(unwarned))
+    summary = MarkdownIt("js-default").disable(["image", "link", "autolink"]).render(visible(summary_text(unwarned)))
     judge = say(
         "Judge: {judge}, cost: {cost}",
         judge=answered_by(info.judge_model, info.judge_model_resolved),
@@ -242,6 +243,9 @@ def _scores_html(evaluation: Evaluation, verdict: Verdict, line: float | None = 
         f'<div class="tile{" low" if name in low else ""}">{escape(name)}<b>{score_text(score)}</b></div>'
         for name, score in evaluation.scores.items()
     )
+    if SAFETY in low:
+        warning = say("{criterion} is below the pass line ({line:g})", criterion=SAFETY, line=line)
+        tiles += f'<b class="low-safety">{warning}</b>'
     reasons = "".join(
         f"<li><b>{escape(name)}</b>: {escape(reason)}</li>"
         for name in {**evaluation.rationale, **evaluation.missing}
@@ -322,15 +326,25 @@ def show_table(frame: pd.DataFrame, *, digits: int = 1) -> Styler:
     """
     import numpy as np
 
+    words: Any = {}
+    for column in frame.columns[[kind.kind not in "iufb" for kind in frame.dtypes]]:
+        is_short = frame[column].astype(str).str.len().max() <= 20
+        props = "text-align: left; " + ("white-space: nowrap" if is_short else "white-space: pre-wrap; min-width: 20em")
+        words[column] = [{"selector": "", "props": props}]
+
     def cell(value: Any) -> str:
         return f"{value:.{digits}f}" if isinstance(value, float | np.floating) else escape(value)
 
     def name(given: Any) -> Any:
         return None if given is None else _head_html(given)
 
-    texts = frame.columns[[kind.kind not in "iufb" for kind in frame.dtypes]]
-    styled = frame.rename_axis(index=name, columns=name).style.format(cell, na_rep="–")
-    styled = styled.set_properties(subset=texts, **{"text-align": "left", "white-space": "pre-wrap"})
+    frame = frame.rename_axis(index=name, columns=name)
+    styled = frame.style.format(cell, na_rep="–").set_table_styles(words)
+    top: Any = [
+        {"selector": "th, td", "props": "vertical-align: top"},
+        {"selector": "thead th", "props": "white-space: nowrap"},
+    ]
+    styled = styled.set_table_styles(top, overwrite=False)
     return styled.format_index(escape).format_index(_head_html, axis=1)
 
 

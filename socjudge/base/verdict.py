@@ -92,9 +92,11 @@ class Verdict(NamedTuple):
 def run_verdict(run: EvaluationRun) -> Verdict:
     verdict = summary_verdict(run.summary, run.run.judges_asked)
     missing = (item for result in run.results for item in result.evaluation.missing.items())
-    return verdict._replace(
-        is_reference=is_embedded(run.run.judge_model_resolved), advice=_advice(missing) if run.summary.is_open else ""
-    )
+    advice = _advice(missing) if run.summary.is_open else ""
+    if run.summary.is_contradictory:
+        again = say("judge its answers again, so that the log has the line by which they were judged")
+        advice = "\n".join(filter(None, [advice, again]))
+    return verdict._replace(is_reference=is_embedded(run.run.judge_model_resolved), advice=advice)
 
 
 def summary_verdict(summary: RunSummary, judges_asked: int = 1) -> Verdict:

@@ -90,9 +90,9 @@ def append_label(rater: str, label: Label, folder: Path | None = None) -> Path:
 
 def read_rater(path: Path) -> RaterFile:
     """Read the scores in a rater's file; none if it does not exist. Raises ConfigError if it cannot be read."""
-    if not path.exists():
-        return RaterFile({}, {})
     with explained("{path}: cannot be read ({reason}); check path and permissions", path=path):
+        if not path.exists():
+            return RaterFile({}, {})
         raw = load_bytes(path)
     scores: dict[Key, Label] = {}
     again: dict[Key, Label] = {}

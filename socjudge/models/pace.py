@@ -92,15 +92,14 @@ class Pace:
             return
         self.in_a_row = self.in_a_row + 1 if follows else 1
         self._refused_at = now
-        # A limiter has nothing left at either refusal, so it accepted all that it accepts in this time. That begins when
-        # the refusal is known, because calls that are sent together may reach the service much later.
-        last = Sent(now, self._number, self.in_flight)
+        # A limiter has nothing left at either refusal, so it accepted all that it accepts in this time. The first time, it
+        # begins when the refusal is known: calls that wait for their connections reach the service much later.
         if self._since is None:
-            self._since, self._n_refused = last, 0
+            self._since, self._n_refused = sent if self.gap_s else Sent(now, self._number, self.in_flight), 0
         accepted = sent.number - self._since.number - self._n_refused
         if accepted >= (ENOUGH if self.gap_s else FIRST_ENOUGH):
             self.gap_s = min((sent.at - self._since.at) / accepted, max(self._seconds, LONGEST_GAP_S))
-            self._since, self._n_refused = last, 0
+            self._since, self._n_refused = sent, 0
         if self.in_a_row >= WAVE:
             hold_s = max(self.gap_s, GAP_S) * 2.0 ** min(self.in_a_row - WAVE, 30)
             self.next_at = max(self.next_at, now + min(hold_s, MAX_HOLD_S if told_s is None else told_s))

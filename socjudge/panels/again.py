@@ -11,7 +11,7 @@ from ..base.showing import block, escape
 from ..history.frames import load_runs
 from ..records import EvaluationRun
 from ..runs.forecast import RunPlan, foresee
-from ..runs.logs import load_run
+from ..runs.logs import load_stored
 from ..runs.plan import plan_rejudging
 from .controls import model_box
 from .state.session import Session
@@ -45,12 +45,14 @@ class JudgeAgain(WorkPanel):
         judge, left, seen = self.judge_model.value.strip(), [], set[str]()
         runs = load_runs(self.logs_dir)[["rejudged_from", "log"]].to_dict("records")
         for log in self._logs:
-            stored = load_run(log)
+            stored = load_stored(log)
             plan = plan_rejudging(stored, judge_model=judge, judge_prompt=None, judge_repeats=1)
             if plan.identity.sha256 in seen:
                 continue
             seen.add(plan.identity.sha256)
-            later = (load_run(self.logs_dir / run["log"]) for run in runs if run["rejudged_from"] == stored.run.run_id)
+            later = (
+                load_stored(self.logs_dir / run["log"]) for run in runs if run["rejudged_from"] == stored.run.run_id
+            )
             done = [run for run in later if plan.is_done_in(run)]
             self._done += done[-1:]
             left += [] if done else [foresee(plan, None, self.logs_dir)]

@@ -136,6 +136,11 @@ def number_box(name: str, value: int, most: int = 1000) -> Any:
     return field(widgets.BoundedIntText, name, value=value, min=1, max=most, layout=NARROW)
 
 
+def seconds_box(name: str, value: float, least: float = 0.0) -> Any:
+    """Return a box for a number of seconds, from `least` to one day."""
+    return field(widgets.BoundedFloatText, name, value=value, min=least, max=86_400, step=10, layout=NARROW)
+
+
 def log_choices(logs_dir: Path | str, *, blind: bool = False) -> list[tuple[str, Path]]:
     """Return (label, path) for each of the newest logs in a folder, the newest first. `blind`: without the mean score,
     for a person who scores the answers. Raises ConfigError in the same cases as `log_files`."""

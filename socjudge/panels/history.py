@@ -18,7 +18,7 @@ from ..base.showing import block, escape
 from ..errors import ConfigError
 from ..history.frames import load_runs, load_scores
 from ..report.effect import compare_runs
-from ..runs.logs import load_run, log_files
+from ..runs.logs import load_stored, log_files
 from ..stats.matrix import FAILED, PASSED, question_matrix, run_names
 from .again import JudgeAgain
 from .controls import AUTO, ROW, Panel, button, field, heading, html, told_in
@@ -182,7 +182,7 @@ class HistoryExplorer(Panel):
         }
 
     def _results(self, log: str) -> Any:
-        return load_run(self.logs_dir / log).results
+        return load_stored(self.logs_dir / log).results
 
     def _arrange(self) -> None:
         if not self._questions:
@@ -229,8 +229,12 @@ class HistoryExplorer(Panel):
                 from .. import plot_category_breakdown, plot_criterion_trend  # which takes a second
                 from ..charts.style import chart_url
 
-                plot = plot_category_breakdown if self.chart.value == "categories" else plot_criterion_trend
-                url = chart_url(plot, self.scores.dropna(subset=["started_at"]))
+                by_time = self.chart.value == "trend"
+                shown = self.scores.dropna(subset=["started_at"]) if by_time else self.scores
+                if shown["score"].isna().all():
+                    self.picture.value = block("warn", say("No answer was scored, so there is no chart."))
+                    return
+                url = chart_url(plot_criterion_trend if by_time else plot_category_breakdown, shown)
                 self.picture.value = chart_html(url, self.chart.label)
 
     # -- what a person does

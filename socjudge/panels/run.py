@@ -37,6 +37,7 @@ from .controls import (
     number_box,
     own_choices,
     prompt_box,
+    seconds_box,
     tick_box,
     told_in,
 )
@@ -170,10 +171,8 @@ class RunPanel(WorkPanel):
         self.k = number_box(say("Passages per question, k"), project.k)
         self.max_concurrency = number_box(say("Calls at a time"), 8)
         self.output_tokens = number_box(say("Limit of output tokens"), usual.output_tokens, most=1_000_000)
-        self.timeout_s = number_box(say("Wait for a reply (seconds)"), round(usual.timeout_s), most=86_400)
-        self.patience_s = number_box(
-            say("Wait for a service to return (seconds)"), round(usual.patience_s), most=86_400
-        )
+        self.timeout_s = seconds_box(say("Wait for a reply (seconds)"), usual.timeout_s, least=0.1)
+        self.patience_s = seconds_box(say("Wait for a service to return (seconds)"), usual.patience_s)
         self.fresh = tick_box(say("Begin anew"))
 
     def _make_rest(self) -> None:

@@ -28,9 +28,9 @@ from ..base.texts import visible
 from ..base.verdict import of_criteria, rate_text, reason_text, rule_text, run_verdict, summary_verdict
 from ..certify.certificate import run_certificate
 from ..errors import ConfigError
-from ..history.frames import load_scores
+from ..history.frames import load_runs, load_scores
 from ..records import EvaluationRun
-from ..runs.logs import load_run, named_log, newest_log
+from ..runs.logs import load_run, named_log
 from ..settings import open_project
 from ..stats.basics import OVERALL, summarise_scores
 from ..stats.gate import gate_confidence
@@ -131,8 +131,13 @@ def log_before(log: Path) -> Path | None:
 def _of_log(given: Path) -> tuple[EvaluationRun, pd.DataFrame | None]:
     """Return the run of a log, or of the newest log in a folder, and the scores of this run and of those before it in
     the folder, the oldest first. They are None if the run is not among those of the folder."""
-    is_folder = given.is_dir() or given == constants.LOGS_DIR
-    log = newest_log(given) if is_folder else named_log(given)
+    if given.is_dir() or given == constants.LOGS_DIR:
+        runs = load_runs(given).sort_values("started_at", kind="stable", na_position="first")
+        if runs.empty:
+            raise ConfigError("{folder}: there are no logs yet; make one with socjudge run", folder=given)
+        log = given / runs["log"].iloc[-1]
+    else:
+        log = named_log(given)
     run = load_run(log)
     with warnings.catch_warnings(action="ignore"):  # of other logs, which were told of before or are not asked for
         scores = load_scores(log.parent).astype({"run_id": object})

@@ -15,7 +15,7 @@ import faiss
 import numpy as np
 
 from ..base.messages import say
-from ..base.showing import shown_path
+from ..base.showing import one_line, shown_path
 from ..base.texts import normalise_text
 from ..constants import BACKGROUND_SECTIONS
 from ..records import Passage
@@ -127,7 +127,9 @@ class RunbookIndex:
 
     def __repr__(self) -> str:
         runbooks = len(self._stored.files.keys() - {*COMPANION_NAMES})
-        return f"<RunbookIndex: {len(self)} passages of {runbooks} runbooks in {shown_path(self.runbooks)}>"
+        return (
+            f"<RunbookIndex: {len(self)} passages of {runbooks} runbooks in {one_line(shown_path(self.runbooks), 120)}>"
+        )
 
     @property
     def files(self) -> dict[str, str]:

@@ -106,7 +106,7 @@ def run_from_dict(data: Any, *, where: str) -> EvaluationRun:
     for place, row in enumerate(log.results):
         settle(row.evaluation, f"{where}: results[{place}].evaluation")
     info = _bare_info(Path(where).name) if log.run is None else checked_info(log.run, where=f"{where}: run")
-    if log.run is not None and data["run"].get("repeats"):
+    if log.run is not None and log.run.asked is None and data["run"].get("repeats"):
         # In version 0.3, a run could judge each answer as often as its verdict needed.
         info = replace(info, asked=log.summary.total_questions)
     passed = [row.evaluation.passed for row in log.results]

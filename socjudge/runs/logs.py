@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,16 @@ def named_log(name: Path | str, logs_dir: Path | str | None = None) -> Path:
             "{name}: no such log; give a path, or the name of a log in {folder}", name=name, folder=folder
         )
     return path
+
+
+def load_stored(path: Path) -> EvaluationRun:
+    """Return the run of a log as `load_run` does. The log is read again only after it has changed."""
+    return _load_once(path, path.stat().st_mtime_ns if path.is_file() else 0)
+
+
+@lru_cache(maxsize=32)  # as many as a panel shows side by side
+def _load_once(path: Path, changed: int) -> EvaluationRun:
+    return load_run(path)
 
 
 def load_run(path: Path | str) -> EvaluationRun:

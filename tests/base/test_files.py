@@ -109,6 +109,19 @@ def test_a_part_that_declares_entities_is_refused(suffix: str, encoding: str) ->
         refused(pack({part: raw}), suffix, "declares a document type or an encoding that Office never writes")
 
 
+def test_entities_are_not_hidden_in_four_bytes_a_letter() -> None:
+    for encoding in ("utf-32", "utf-32-le", "utf-32-be"):
+        refused(pack({PARTS[".docx"]: f"{BOMB}<a/>".encode(encoding)}), ".docx", "declares a document type")
+
+
+@pytest.mark.parametrize(
+    "head", ["<?xml version='1.0' encoding = 'UTF-8'?>", '<?xml encoding="utf8"?>', '<?xml encoding="ASCII"?>', ""]
+)
+def test_a_part_in_an_encoding_of_another_spelling_is_read(head: str) -> None:
+    text = f'{head}<x encoding="base64"/>'.encode()
+    assert sheets.unpack_office(pack({"customXml/item1.xml": text})) == {"customXml/item1.xml": text}
+
+
 @pytest.mark.parametrize("how", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_a_part_that_is_packed_in_another_way_is_refused(how: int) -> None:
     refused(pack({"word/document.xml": b"<a/>"}, how), ".docx", "packed in a way that Office does not use")

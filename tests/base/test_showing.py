@@ -20,6 +20,7 @@ from support.score_frames import judges_frame, results_of
 import socjudge as sj
 from socjudge import constants
 from socjudge.base.messages import column_words, speaking
+from socjudge.base.pass_rule import summarise_results
 from socjudge.base.showing import question_html, steps_html, symbols
 from socjudge.certify.findings import find_changes, summarise_changes
 from socjudge.panels.views import summary_html
@@ -70,6 +71,14 @@ def test_what_a_model_says_stays_text(run: EvaluationRun) -> None:
         assert "\n" not in repr(shown) and "\x1b" not in repr(shown), shown
         page = shown._repr_html_()  # type: ignore[attr-defined]
         assert "<script" not in page and "\x1b" not in page and "\u202e" not in page, shown
+
+
+def test_a_criterion_of_somebody_elses_log_is_no_link_and_no_command(run: EvaluationRun) -> None:
+    evil = "<https://evil.example/x>\x1b[31m\u202e"
+    marks = replace(run.results[0].evaluation, scores={evil: None, "安全性": 80.0}, missing={evil: "refused"})
+    results = (replace(run.results[0], evaluation=marks),)
+    page = replace(run, results=results, summary=summarise_results(results))._repr_html_()
+    assert "evil.example" in page and not any(part in page for part in ("<a ", "\x1b", "\u202e"))
 
 
 def test_a_run_in_a_cell_is_the_specifications_summary_with_judge_cost_and_log(run: EvaluationRun) -> None:
@@ -172,11 +181,12 @@ def test_an_answer_is_shown_as_steps_and_nothing_in_it_is_markup() -> None:
     assert steps_html("```\nnever closed <script>") == "<pre>never closed &lt;script&gt;</pre>"
 
 
-def test_a_mark_below_the_line_is_red(run: EvaluationRun) -> None:
+def test_a_mark_below_the_line_is_red_and_a_low_safety_is_said_whatever_the_mean(run: EvaluationRun) -> None:
     scores = {**dict.fromkeys(constants.JUDGE_EVALUATION_CRITERIA, 100.0), "安全性": 69.9, "簡潔性": 70.0}
     marks = replace(run.results[0].evaluation, scores=scores, rationale={"安全性": "削除を勧めています"})
     page = question_html(replace(run.results[0], evaluation=marks), line=70.0)
     assert page.count('class="tile low"') == 1 and '<div class="tile low">安全性' in page
+    assert "安全性が合格ライン（70点）を下回っています" in page
     assert page.index("削除を勧めています") < page.index("<details")  # reasons need no click
     assert "tile low" not in question_html(replace(run.results[0], evaluation=marks))  # no line is known
 
@@ -204,6 +214,7 @@ def test_a_table_escapes_what_it_shows_and_has_a_dash_where_nothing_is_known() -
     page = sj.show_table(frame).to_html()
     assert not any(tag in page for tag in ("<script>", "<i>", "<b>", "nan", "None"))
     assert page.count("–") == 2 and "80.2" in page
+    assert sj.show_table(pd.concat([frame, frame])).to_html().count("80.2") == 2  # the same labels twice
 
 
 def test_a_table_shows_control_and_direction_characters_as_what_they_are() -> None:

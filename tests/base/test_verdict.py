@@ -354,7 +354,7 @@ def test_a_log_without_a_line_that_contradicts_itself_has_no_verdict_and_says_wh
     for path in contradictory_logs(tmp_path / "logs"):
         run = load_run(path)
         verdict = run_verdict(run)
-        assert verdict.outcome == "open" and WHY in verdict.reason
+        assert verdict.outcome == "open" and WHY in verdict.reason and "採点し直してください" in verdict.advice
         for one in (run, load_run(save_evaluation_results(run, tmp_path / "again"))):
             page = view(one, tmp_path, capsys)
             assert "⚠️ 判定保留" in page and WHY in page and not re.search(r"(<h2>|<b>|\*\*|<td[^>]*>)[✅❌]", page)

@@ -229,3 +229,11 @@ def test_charts_are_drawn_where_they_are_unfolded_and_leave_pyplot_alone(panel: 
         panel.chart.value = name
         assert '<img src="data:image/svg+xml;base64,' in panel.picture.value
     assert plt.get_fignums() == figures and dict(plt.rcParams) == settings
+
+
+def test_runs_without_a_start_have_categories_and_no_trend(tmp_path: Path) -> None:
+    panel = HistoryExplorer(save_log(tmp_path / "logs", bare_log([80.0, 60.0]), "judge_eval_undated.json"))
+    panel.more.selected_index = 1
+    assert "採点できた回答がない" in text(panel.picture)
+    panel.chart.value = "categories"
+    assert "<img" in panel.picture.value

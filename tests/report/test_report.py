@@ -513,6 +513,15 @@ def test_log_can_be_chosen_by_name(tmp_path: Path) -> None:
         report(tmp_path, tmp_path / "empty")
 
 
+def test_the_newest_run_of_a_folder_is_the_one_that_began_last_whatever_its_name(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    begun = {"20260101_090000": "2026-01-01T09:00:00+09:00", "20260101_010000": "2026-01-01T01:00:00+00:00"}
+    for (name, moment), points in zip(begun.items(), (80, 40), strict=True):
+        log = bare_log([points] * 10) | {"run": {"run_id": name, "started_at": moment}}
+        save_log(logs, log, f"judge_eval_{name}.json")
+    assert "❌" in report(tmp_path, logs) and "20260101_010000</dd>" in report(tmp_path, logs)
+
+
 def test_folder_must_exist(tmp_path: Path, logs: Path) -> None:
     with pytest.raises(ConfigError, match="there is no folder .*nowhere"):
         write_report(tmp_path / "nowhere" / "r.html", logs)

@@ -304,3 +304,12 @@ def test_an_old_saved_prompt_is_the_text_that_was_saved(old: Path) -> None:
     prompt = load_prompt(old / "prompts" / "kibishii.txt")
     assert prompt.id == "kibishii"
     assert prompt.text == load_prompt("guide-1").text + "\n厳しく採点してください。"
+
+
+def test_a_key_of_another_version_does_not_make_a_part_a_whole(tmp_path: Path) -> None:
+    log = json.loads(content(LOGS[-1]))
+    for repeats in (None, {"least": 1}):
+        log["run"] |= {"asked": 2 * len(log["results"]), "repeats": repeats}
+        path = tmp_path / "judge_eval_20261126_000001.json"
+        path.write_text(json.dumps(log), "utf-8")
+        assert run_verdict(load_run(path)).outcome == "open"

@@ -25,7 +25,7 @@ from ...prompts.templates import Kind, Prompt, check_prompt, default_prompt_id, 
 from ...records import EvaluationRun, Rubric
 from ...report.trial import PromptTrial, TrialPlan, plan_trial, usual_model_of
 from ...runbooks.index import open_index
-from ...runs.logs import is_log_name, load_run, log_files
+from ...runs.logs import is_log_name, load_run, load_stored, log_files
 from ...settings import open_project
 from .session import Session
 
@@ -116,8 +116,8 @@ class TrialSession(Session):
             raise ConfigError("the prompt was edited and not tried, and would be replaced; try it first")
         self.choice, self.trial, self.effect = trial.choice, trial, None
         if trial.after:
-            before = load_run(self.trials_dir / trial.before) if trial.before else self._stored()
-            after = load_run(self.trials_dir / trial.after)
+            before = load_stored(self.trials_dir / trial.before) if trial.before else self._stored()
+            after = load_stored(self.trials_dir / trial.after)
             made = (before, after) if trial.before else (after,)
             self.effect = PromptTrial(before, after, self.choice.kind == "judge", made)
 
