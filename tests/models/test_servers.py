@@ -21,7 +21,7 @@ from support.runs import with_options
 from support.service import CRITERIA, Reply, judgement, serving
 
 from socjudge import EvalQuestion, load_run, run_evaluation_suite, unfinished_runs
-from socjudge.errors import ConfigError, ProviderError
+from socjudge.errors import ProviderError
 from socjudge.models.openai_model import OpenAIModel
 from socjudge.records import EvaluationResult, ModelRequest
 from socjudge.runbooks.index import RunbookIndex
@@ -172,10 +172,13 @@ def test_a_server_behind_litellm_that_errs_in_several_shapes_is_understood(
 
 
 @needs(LITELLM)
-def test_a_judge_that_litellm_does_not_know_ends_the_run_before_anything_is_asked(
+def test_a_judge_that_litellm_does_not_know_ends_the_run_before_anything_is_judged(
     gateway: Gateway, index: RunbookIndex, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
-    with gateway.start(), pytest.raises(ConfigError, match=r"no such model.*nosuch.* does not exist"):
+    with (
+        gateway.start(),
+        pytest.raises(ProviderError, match=r"nosuch at .*Invalid model name"),
+    ):
         run_evaluation_suite(
             questions, index=index, judge_model="nosuch", assistant_model="answerer", logs_dir=tmp_path, progress=False
         )
