@@ -55,7 +55,7 @@ def text_rows(raw: bytes) -> list[list[Any]]:
     text = decoded(raw, is_table=True)
     head = text.lstrip().partition("\n")[0]
     # Excel writes tabs as "Unicode text", and semicolons where the decimal mark is a comma.
-    separator = "\t" if "\t" in head else ";" if ";" in head and "," not in head else ","
+    separator = max(",\t;", key=head.count)
     # Strict, because otherwise a quote that is never closed swallows all rows below it.
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     rows: list[list[Any]] = []

@@ -166,7 +166,7 @@ def log_files(logs_dir: Path | str | None = None) -> list[Path]:
 
 
 def newest_log(logs_dir: Path | str | None = None) -> Path:
-    """Return the log of a folder that began last. ConfigError if the folder has none."""
+    """Return the log of a folder that comes last by name. ConfigError if the folder has none."""
     if logs := log_files(logs_dir):
         return logs[-1]
     folder = logs_dir or constants.LOGS_DIR

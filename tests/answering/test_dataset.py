@@ -180,7 +180,7 @@ def table(folder: Path, text: str, *, name: str = "質問.csv", encoding: str = 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp932", "utf-16"])
 @pytest.mark.parametrize("head", [OURS, THEIRS, [name.upper() for name in OURS]])
 def test_a_csv_has_the_questions_whoever_wrote_it(tmp_path: Path, encoding: str, head: Sequence[str]) -> None:
-    text = csv_of([*head, "備考"], [[*row, "メモ"] for row in ROWS])
+    text = csv_of([*head, "備考\t;"], [[*row, "メモ"] for row in ROWS])
     assert load_eval_dataset(table(tmp_path, text, encoding=encoding)) == QUESTIONS
     for name, separator in (("a.TSV", "\t"), ("a.csv", "\t"), ("b.csv", ";")):
         other = csv_of(head, ROWS, delimiter=separator, lineterminator="\n")
