@@ -67,7 +67,8 @@ class ProviderError(SocJudgeError):
 
     lost_calls: int = 0  # the number of tries without a response; they may have been billed
     gave_up: bool = False  # whether socjudge itself already retried; an immediate retry is then useless
-    unreachable: bool = False  # whether no connection could be made
+    # Whether the service takes no call at all: no connection could be made, or it refused every call for minutes.
+    is_closed: bool = False
 
 
 class RequestRefused(ProviderError):

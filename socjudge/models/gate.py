@@ -106,6 +106,8 @@ class RunGate:
         # For display. in_trouble: calls that are being retried.
         self.retries = self.in_trouble = 0
         self.cause = ""  # of the last retry
+        self.n_given_up = 0  # calls since the last one that was accepted
+        self._refused_since = math.inf  # when the service began to refuse every call (429)
         self.on_wait: Callable[[], None] = lambda: None  # called before a call waits because the service asked for it
         self.budget, self._run_id = budget if isinstance(budget, Budget) else Budget(budget), run_id
         self.in_flight = 0
@@ -118,6 +120,14 @@ class RunGate:
     @property
     def spent_usd(self) -> float:
         return self.budget.spent.get(self._run_id, 0.0)
+
+    def accepted(self) -> None:
+        self.n_given_up, self._refused_since = 0, math.inf
+
+    def refused(self, now: float) -> float:
+        """Record that a call was refused. Return for how many seconds every call of the run has been."""
+        self._refused_since = min(self._refused_since, now)
+        return now - self._refused_since
 
     def stop(self, reason: SocJudgeError | None = None) -> None:
         """Let no further call be sent, but raise the first `reason`. Calls in flight finish."""

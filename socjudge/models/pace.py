@@ -12,7 +12,8 @@ ENOUGH = 5  # accepted calls that show how often the service accepts one
 FIRST_ENOUGH = 2  # while nothing is known yet
 GROWTH = 0.02  # how much each success shortens the gap; refusals of up to 1 in 12 calls at random do not lengthen it
 HEADROOM = 1.25  # calls at once, beside those that the gap explains, because some take longer than others
-LONGEST_GAP_S = 0.1  # seconds, or a call's duration if that is longer: a gap that was measured too long soon shrinks
+SLOW_S = 0.1  # seconds, or a call's duration if that is longer: a longer gap may have been measured too long,
+SLOW_GROWTH = 0.1  # so each success shortens it by this much
 CLOSED = 10  # gaps without an accepted call, which say that the service is closed for a while
 MAX_HOLD_S = 60.0
 
@@ -53,9 +54,14 @@ class Pace:
         # gets one at a time.
         return min(self._room, max(1, round(HEADROOM * self._seconds / self.gap_s)))
 
-    def send(self, now: float) -> Sent:
-        """Count a call that is sent now, and set when the next one may be sent."""
-        if self.in_flight == 0 and now > self.next_at + 1:
+    @property
+    def _is_slow(self) -> bool:
+        return self.gap_s > max(self._seconds, SLOW_S)
+
+    def send(self, now: float, *, was_idle: bool = True) -> Sent:
+        """Count a call that is sent now, and set when the next one may be sent. was_idle: whether no refused call was
+        waiting to be sent again."""
+        if was_idle and self.in_flight == 0 and now > self.next_at + 1:
             self._since = None  # in this pause, the service had nothing to accept
         self.in_flight += 1
         self._number += 1
@@ -64,7 +70,7 @@ class Pace:
 
     def succeeded(self, sent: Sent, now: float, timeout_s: float) -> None:
         seconds = now - sent.at
-        self.gap_s /= 1 + GROWTH
+        self.gap_s /= 1 + (SLOW_GROWTH if self._is_slow else GROWTH)
         self._seconds = self._seconds + 0.3 * (seconds - self._seconds) if self.worked else seconds
         self.worked = True
         # A server that works on one call at a time answers so many within half of the timeout. If it works on many at
@@ -98,7 +104,7 @@ class Pace:
             self._since, self._n_refused = sent if self.gap_s else Sent(now, self._number, self.in_flight), 0
         accepted = sent.number - self._since.number - self._n_refused
         if accepted >= (ENOUGH if self.gap_s else FIRST_ENOUGH):
-            self.gap_s = min((sent.at - self._since.at) / accepted, max(self._seconds, LONGEST_GAP_S))
+            self.gap_s = min((sent.at - self._since.at) / accepted, MAX_HOLD_S)
             self._since, self._n_refused = sent, 0
         if self.in_a_row >= WAVE:
             hold_s = max(self.gap_s, GAP_S) * 2.0 ** min(self.in_a_row - WAVE, 30)

@@ -31,6 +31,7 @@ BACKOFF_S = 0.5  # seconds, doubled at each retry, with full jitter
 MAX_BACKOFF_S = 20.0
 MAX_WAIT_S = 60.0  # seconds; a longer Retry-After is reported, not waited for
 MAX_BRIDGE_S = 5.0  # seconds, the longest backoff while a service is unavailable
+CLOSED_S = 180.0  # seconds in which a service refused every call; a limit per minute is over by then
 MOST_SEEN = 10_000  # replies that are remembered
 LOOK_S = 0.1  # seconds between two looks whether the run must stop, while the next call waits
 # What services say of a reply that they did not finish: OpenRouter, vLLM, SGLang, DeepSeek, Zhipu.
@@ -91,6 +92,7 @@ class Account:
         self._door = asyncio.Lock()  # the calls of all runs pass it one by one, in their order
         self._changed = asyncio.Event()
         self.trouble: Retryable | None = None  # how the last call failed that is tried again
+        self.refused = 0  # calls that were refused and have not ended
 
     async def enter(self, gate: RunGate) -> Sent:
         """Wait until the service takes a call of this run. If the run must stop while the call waits, its reason for
@@ -105,7 +107,7 @@ class Account:
             while (pause := self.pace.next_at - loop.time()) > 0:
                 await asyncio.sleep(min(pause, LOOK_S))
                 gate.check()
-            return self.pace.send(loop.time())
+            return self.pace.send(loop.time(), was_idle=not self.refused)
 
     def end(self, sent: Sent, found: Completion | Retryable | None, timeout_s: float) -> None:
         """Record that a call has ended, and learn from it. None: its end tells nothing of the service's pace."""
@@ -134,6 +136,8 @@ def get_account(base_url: str, api_key: str) -> Account:
 #   refused (429), with a wait that was asked for    after that wait                    MAX_REFUSALS
 #   refused (429), without                           after a backoff, which is short    MAX_REFUSALS
 #                                                    while others are accepted
+#   refused (429), like every call for CLOSED_S                                         at once; the second one ends
+#                                                                                       the run
 #   unavailable, by an account that worked before    after MAX_BRIDGE_S at most         `patience_s` of the run
 #   any other                                        after a backoff, or as asked for   MAX_TRIES
 
@@ -161,6 +165,7 @@ async def send_with_retries(
             if found is None:
                 continue
             if isinstance(found, Completion):
+                gate.accepted()
                 usage = replace(found.usage, lost_calls=lost)
                 return replace(found, retries=tuple(causes), usage=usage) if causes else found
             failure, now = found, asyncio.get_running_loop().time()
@@ -170,12 +175,15 @@ async def send_with_retries(
             causes.append(str(failure))
             gate.retries, gate.cause, account.trouble = gate.retries + 1, str(failure), failure
             lost += failure.may_be_billed
+            account.refused += failure.refused and not refusals
             refusals += failure.refused
+            refused_s = gate.refused(now) if failure.refused else 0.0
             wait_s = failure.retry_after_s or 0.0
             bridging = failure.down and account.pace.worked and now - failing_since < gate.settings.patience_s
             is_last = not bridging and (len(causes) - refusals >= MAX_TRIES or refusals >= MAX_REFUSALS)
-            if is_last or wait_s > MAX_WAIT_S:
-                raise _given_up(what, failure, len(causes), lost)
+            if is_last or wait_s > MAX_WAIT_S or refused_s >= CLOSED_S:
+                gate.n_given_up += 1
+                raise _given_up(what, failure, len(causes), lost, refused_s, is_first=gate.n_given_up == 1)
             if not wait_s:  # also for 0, because ten calls without a pause help nobody
                 longest = MAX_BRIDGE_S if failure.down else MAX_BACKOFF_S
                 backoffs += 1  # a wait that the service asked for does not mean that the service is broken
@@ -186,6 +194,7 @@ async def send_with_retries(
                 gate.on_wait()
             await gate.sleep(wait_s)
     finally:
+        account.refused -= bool(refusals)
         gate.in_trouble -= bool(causes)
         if not gate.in_trouble:
             account.trouble = None
@@ -229,14 +238,20 @@ async def _try(
     return found
 
 
-def _given_up(what: str, last: Retryable, count: int, lost_calls: int) -> ProviderError:
-    wait_s = last.retry_after_s or 0.0
+def _given_up(
+    what: str, last: Retryable, count: int, lost_calls: int, refused_s: float, *, is_first: bool
+) -> ProviderError:
+    wait_s, is_closed = last.retry_after_s or 0.0, refused_s >= CLOSED_S
     if wait_s > MAX_WAIT_S:
         sentence = "{what}: {failure}; it asks to wait {seconds:.0f} s, try again then"
+    elif is_closed:
+        sentence = "{what}: refused every call for {minutes:.0f} minutes, last with: {failure}; is a quota used up?"
     else:
         sentence = "{what}: failed {count} times, last with: {failure}"
-    error = ProviderError(sentence, what=what, failure=last, count=count, seconds=wait_s)
-    error.lost_calls, error.gave_up, error.unreachable = lost_calls, True, last.unreachable
+    error = ProviderError(sentence, what=what, failure=last, count=count, seconds=wait_s, minutes=refused_s / 60)
+    error.lost_calls, error.gave_up = lost_calls, True
+    # The first one may be refused for what it is, as one that is larger than a quota.
+    error.is_closed = last.unreachable or (is_closed and not is_first)
     return error
 
 

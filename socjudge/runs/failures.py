@@ -24,7 +24,7 @@ MAX_UNREADABLE = 5
 #   a bug (UnexpectedError)                          yes                  after `most` in a row
 #   the service failed                               no, asked again      after `most` in a row
 #   the service failed, and nothing worked so far,
-#   or no connection could be made                   no, asked again      at once
+#   or the service takes no call at all              no, asked again      at once
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Failures:
         if not isinstance(error, UnexpectedError):
             self.n_undelivered += n
             self.last = error
-        if not has_row and (not self.worked or (isinstance(error, ProviderError) and error.unreachable)):
+        if not has_row and (not self.worked or (isinstance(error, ProviderError) and error.is_closed)):
             return error
         if not n_left or self._in_a_row < self.most:
             return None

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from socjudge.errors import RunStopped
+from socjudge.errors import ProviderError, RunStopped
 from socjudge.models.gate import RunGate
 from socjudge.models.pace import Pace, Sent
 from socjudge.models.pacing import Account, Retryable, send_with_retries
@@ -126,6 +126,52 @@ def test_a_limiter_is_used_at_its_own_rate(rate: int, burst: int, told: str) -> 
     _, span_s = run_virtually(work_off(service, rate * 8 + burst))
     assert span_s <= 1.25 * (8 + CALL_S)
     assert service.refused <= 0.2 * len(service.sent_at)
+
+
+@pytest.mark.parametrize("told_s", [None, 5.0, 60.0])
+@pytest.mark.parametrize("accepted", [0, 100])
+def test_a_service_that_refuses_all_for_minutes_is_given_up(accepted: int, told_s: float | None) -> None:
+    service = Limiter(lambda now: None if len(service.sent_at) <= accepted else refused(told_s))
+
+    run = RunGate(max_concurrency=8)
+
+    async def call(account: Account) -> None:
+        try:
+            await send_with_retries(service.send, what="m", account=account, gate=run)
+        except ProviderError as error:
+            if error.is_closed:
+                run.stop(error)
+
+    async def main() -> None:
+        account = Account()
+        await asyncio.gather(*(call(account) for _ in range(accepted + 80)), return_exceptions=True)
+
+    _, span_s = run_virtually(main())
+    assert "refused every call for" in str(run.reason)
+    assert span_s < 300
+
+
+def test_a_call_that_alone_is_refused_for_minutes_does_not_say_that_the_service_is_closed() -> None:
+    async def main() -> ProviderError:
+        account, run, large = Account(), RunGate(max_concurrency=1), Limiter(lambda now: refused(60.0))
+        with pytest.raises(ProviderError) as given_up:
+            await send_with_retries(large.send, what="m", account=account, gate=run)
+        await send_with_retries(Limiter(lambda now: None).send, what="m", account=account, gate=run)
+        return given_up.value
+
+    error, span_s = run_virtually(main())
+    assert not error.is_closed
+    assert span_s < 300
+
+
+@pytest.mark.parametrize("told", ["seconds", "ms", "absent"])
+@pytest.mark.parametrize(("a_minute", "burst"), [(3, 1), (3, 3), (15, 1), (15, 15), (60, 1), (60, 60)])
+def test_a_limiter_of_a_few_calls_a_minute_refuses_none_for_good(a_minute: int, burst: int, told: str) -> None:
+    count = burst + max(30, a_minute)
+    service = Limiter(bucket(a_minute / 60, burst, told))
+    _, span_s = run_virtually(work_off(service, count))
+    assert span_s <= 1.5 * (count - burst) * 60 / a_minute
+    assert len(service.sent_at) <= 2.5 * count
 
 
 @pytest.mark.parametrize("told", ["seconds", "ms", "absent"])

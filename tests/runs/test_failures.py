@@ -16,9 +16,9 @@ def failures(*, answered: bool = True, worked: bool = True) -> Failures:
     return found
 
 
-def unreachable() -> ProviderError:
+def closed() -> ProviderError:
     error = ProviderError("no connection")
-    error.unreachable = True
+    error.is_closed = True
     return error
 
 
@@ -40,7 +40,7 @@ SILENT = NoAnswer("the answer was empty")
         pytest.param(NO_KEY, False, 1, id="wrong set-up"),
         pytest.param(BUG, True, MOST, id="a bug in one row"),
         pytest.param(DOWN, False, MOST, id="down"),
-        pytest.param(unreachable(), False, 1, id="unreachable"),
+        pytest.param(closed(), False, 1, id="takes no call"),
     ],
 )
 @pytest.mark.parametrize("who", ["judge", "assistant"])
