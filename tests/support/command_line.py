@@ -67,7 +67,7 @@ def socjudge_here(
 # Processes are forked from one that has imported these, which takes most of a start.
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(
-    ["pytest", "socjudge.suite", "socjudge.providers", "openai", "openai.types.chat", "tqdm.auto"]
+    ["pytest", "socjudge.runs.suite", "socjudge.models.openai_model", "openai.types.chat", "tqdm.auto"]
 )
 
 
