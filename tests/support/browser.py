@@ -8,6 +8,8 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,16 +108,8 @@ def lab(folder: Path, environment: dict[str, str]) -> Iterator[str]:
         sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--port=0", "--ip=127.0.0.1",
         "--IdentityProvider.token=test", f"--ServerApp.root_dir={folder}",
     ]  # fmt: skip
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, cwd=folder) as process:
-        try:
-            assert process.stderr is not None
-            for line in process.stderr:
-                if "http://127.0.0.1:" in line:
-                    yield line[line.index("http://127.0.0.1:") :].split("/lab")[0].strip()
-                    break
-        finally:
-            process.terminate()
-            process.communicate()
+    with _served(command, "http://127.0.0.1:", folder, environment) as told:
+        yield told[told.index("http://127") :].split("/lab")[0].strip()
 
 
 @contextmanager
@@ -128,16 +122,37 @@ def voila(
         port = probe.getsockname()[1]
     started = [sys.executable, *command, *options, "--no-browser", f"--port={port}"]
     environment = {**environment, "SOCJUDGE_LANG": "ja", **_own_places(folder / ".jupyter")}
-    with subprocess.Popen(started, env=environment, stderr=subprocess.PIPE, text=True, cwd=folder) as process:
+    with _served(started, "http://", folder, environment) as told:
+        yield told
+
+
+@contextmanager
+def _served(command: list[str], address: str, folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
+    """The line in which a server tells its address; it runs until the context ends. Its words go into a file: a kernel that
+    outlives it would hold a pipe open, and what nobody reads from a pipe stops the server."""
+    with tempfile.NamedTemporaryFile() as words:
+        process = subprocess.Popen(command, env=environment, stderr=words, cwd=folder)
         try:
-            assert process.stderr is not None
-            for line in process.stderr:
-                if "http://" in line:
-                    yield line.strip()
-                    break
+            yield _told(process, Path(words.name), address)
         finally:
             process.terminate()
-            process.communicate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(20)
+
+
+def _told(process: subprocess.Popen[bytes], words: Path, address: str) -> str:
+    for _ in range(1200):
+        said = words.read_text(errors="replace")
+        for line in said.splitlines(keepends=True):
+            if address in line and line.endswith("\n"):
+                return line.strip()
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    raise AssertionError(f"the server told no address:\n{said[-4000:]}")
 
 
 def _own_places(own: Path) -> dict[str, str]:
