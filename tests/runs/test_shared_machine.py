@@ -59,6 +59,11 @@ def broken_off(service: Service, questions: list[EvalQuestion], logs_dir: Path) 
     return run.path
 
 
+def a_year_later(journal: Path) -> Path:
+    year = journal.name.removeprefix("judge_eval_")[:4]
+    return journal.with_name(journal.name.replace(year, str(int(year) + 1), 1))
+
+
 def forged(journal: Path, place: Path) -> Path:
     """A journal in which all is judged and passed, made from one that could be read."""
     header, *lines = journal.read_text("utf-8").splitlines()
@@ -93,7 +98,7 @@ def test_a_journal_that_somebody_else_put_among_the_logs_is_no_run(
     service: Service, questions: list[EvalQuestion], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     journal = broken_off(service, questions, tmp_path / "logs")
-    fake = forged(journal, journal.with_name(journal.name.replace("_2026", "_2027")))
+    fake = forged(journal, a_year_later(journal))
     told: Any = contextlib.nullcontext()
     if how == "a link":
         fake.rename(tmp_path / "theirs.jsonl")
@@ -118,7 +123,7 @@ def test_a_pipe_among_the_logs_is_told_and_not_read_as_a_journal(
     service: Service, questions: list[EvalQuestion], tmp_path: Path
 ) -> None:
     journal = broken_off(service, questions, tmp_path / "logs")
-    pipe = journal.with_name(journal.name.replace("_2026", "_2027"))
+    pipe = a_year_later(journal)
     os.mkfifo(pipe)
     with pytest.warns(UserWarning, match="another user's file"):
         assert [run.path for run in unfinished_runs(tmp_path / "logs")] == [journal]
