@@ -8,6 +8,7 @@ import math
 import os
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -81,6 +82,14 @@ class Reserve:
     is_sent: bool = False  # whether the journal counts it
 
 
+@dataclass
+class Streak:
+    """What a service did with a run's calls since it last accepted one."""
+
+    refused_since: float = math.inf  # when it began to refuse every call (429)
+    n_given_up: int = 0
+
+
 class RunGate:
     """Make a run's calls wait until its concurrency and its budget allow them, or stop them, at once by `signal`."""
 
@@ -106,8 +115,7 @@ class RunGate:
         # For display. in_trouble: calls that are being retried.
         self.retries = self.in_trouble = 0
         self.cause = ""  # of the last retry
-        self.n_given_up = 0  # calls since the last one that was accepted
-        self._refused_since = math.inf  # when the service began to refuse every call (429)
+        self.streaks: defaultdict[object, Streak] = defaultdict(Streak)  # by account
         self.on_wait: Callable[[], None] = lambda: None  # called before a call waits because the service asked for it
         self.budget, self._run_id = budget if isinstance(budget, Budget) else Budget(budget), run_id
         self.in_flight = 0
@@ -120,14 +128,6 @@ class RunGate:
     @property
     def spent_usd(self) -> float:
         return self.budget.spent.get(self._run_id, 0.0)
-
-    def accepted(self) -> None:
-        self.n_given_up, self._refused_since = 0, math.inf
-
-    def refused(self, now: float) -> float:
-        """Record that a call was refused. Return for how many seconds every call of the run has been."""
-        self._refused_since = min(self._refused_since, now)
-        return now - self._refused_since
 
     def stop(self, reason: SocJudgeError | None = None) -> None:
         """Let no further call be sent, but raise the first `reason`. Calls in flight finish."""

@@ -21,7 +21,7 @@ from ..base.texts import encodable
 from ..errors import NoAnswer, ProviderError
 from ..records import REASONING, REJECTED, Completion, ModelRequest, Rubric, Usage
 from . import event_loop
-from .gate import RunGate
+from .gate import RunGate, Streak
 from .pace import FIRST_CALLS, Pace, Sent
 from .prices import count_bytes, dearest_usd, most_usd_of, usage_of
 
@@ -165,7 +165,7 @@ async def send_with_retries(
             if found is None:
                 continue
             if isinstance(found, Completion):
-                gate.accepted()
+                gate.streaks[account] = Streak()
                 usage = replace(found.usage, lost_calls=lost)
                 return replace(found, retries=tuple(causes), usage=usage) if causes else found
             failure, now = found, asyncio.get_running_loop().time()
@@ -177,13 +177,19 @@ async def send_with_retries(
             lost += failure.may_be_billed
             account.refused += failure.refused and not refusals
             refusals += failure.refused
-            refused_s = gate.refused(now) if failure.refused else 0.0
+            streak, refused_s = gate.streaks[account], 0.0
+            if failure.refused:
+                streak.refused_since = min(streak.refused_since, now)
+                refused_s = now - streak.refused_since
             wait_s = failure.retry_after_s or 0.0
             bridging = failure.down and account.pace.worked and now - failing_since < gate.settings.patience_s
             is_last = not bridging and (len(causes) - refusals >= MAX_TRIES or refusals >= MAX_REFUSALS)
             if is_last or wait_s > MAX_WAIT_S or refused_s >= CLOSED_S:
-                gate.n_given_up += 1
-                raise _given_up(what, failure, len(causes), lost, refused_s, is_first=gate.n_given_up == 1)
+                streak.n_given_up += 1
+                error = _given_up(what, failure, len(causes), lost, refused_s)
+                # The first call may be refused for what it is, for example because it is larger than a quota.
+                error.is_closed = failure.unreachable or (refused_s >= CLOSED_S and streak.n_given_up > 1)
+                raise error
             if not wait_s:  # also for 0, because ten calls without a pause help nobody
                 longest = MAX_BRIDGE_S if failure.down else MAX_BACKOFF_S
                 backoffs += 1  # a wait that the service asked for does not mean that the service is broken
@@ -238,20 +244,16 @@ async def _try(
     return found
 
 
-def _given_up(
-    what: str, last: Retryable, count: int, lost_calls: int, refused_s: float, *, is_first: bool
-) -> ProviderError:
-    wait_s, is_closed = last.retry_after_s or 0.0, refused_s >= CLOSED_S
+def _given_up(what: str, last: Retryable, count: int, lost_calls: int, refused_s: float) -> ProviderError:
+    wait_s = last.retry_after_s or 0.0
     if wait_s > MAX_WAIT_S:
         sentence = "{what}: {failure}; it asks to wait {seconds:.0f} s, try again then"
-    elif is_closed:
+    elif refused_s >= CLOSED_S:
         sentence = "{what}: refused every call for {minutes:.0f} minutes, last with: {failure}; is a quota used up?"
     else:
         sentence = "{what}: failed {count} times, last with: {failure}"
     error = ProviderError(sentence, what=what, failure=last, count=count, seconds=wait_s, minutes=refused_s / 60)
     error.lost_calls, error.gave_up = lost_calls, True
-    # The first one may be refused for what it is, as one that is larger than a quota.
-    error.is_closed = last.unreachable or (is_closed and not is_first)
     return error
 
 

@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 import selectors
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -130,24 +130,30 @@ def test_a_limiter_is_used_at_its_own_rate(rate: int, burst: int, told: str) -> 
 
 @pytest.mark.parametrize("told_s", [None, 5.0, 60.0])
 @pytest.mark.parametrize("accepted", [0, 100])
-def test_a_service_that_refuses_all_for_minutes_is_given_up(accepted: int, told_s: float | None) -> None:
-    service = Limiter(lambda now: None if len(service.sent_at) <= accepted else refused(told_s))
-
+@pytest.mark.parametrize("has_assistant", [False, True])
+def test_a_service_that_refuses_all_for_minutes_ends_the_run(
+    has_assistant: bool, accepted: int, told_s: float | None
+) -> None:
+    judge = Limiter(lambda now: None if len(judge.sent_at) <= accepted else refused(told_s))
+    assistant = Limiter(lambda now: None)
     run = RunGate(max_concurrency=8)
 
-    async def call(account: Account) -> None:
-        try:
-            await send_with_retries(service.send, what="m", account=account, gate=run)
-        except ProviderError as error:
-            if error.is_closed:
-                run.stop(error)
+    async def answer_and_judge(todo: Iterator[int], ours: Account, theirs: Account) -> None:
+        for _ in todo:
+            try:
+                if has_assistant:
+                    await send_with_retries(assistant.send, what="a", account=theirs, gate=run)
+                await send_with_retries(judge.send, what="j", account=ours, gate=run)
+            except ProviderError as error:
+                if error.is_closed:
+                    run.stop(error)
 
     async def main() -> None:
-        account = Account()
-        await asyncio.gather(*(call(account) for _ in range(accepted + 80)), return_exceptions=True)
+        todo, ours, theirs = iter(range(accepted + 100)), Account(), Account()
+        await asyncio.gather(*(answer_and_judge(todo, ours, theirs) for _ in range(8)), return_exceptions=True)
 
     _, span_s = run_virtually(main())
-    assert "refused every call for" in str(run.reason)
+    assert "j: refused every call for" in str(run.reason)
     assert span_s < 300
 
 
