@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 pytest_plugins = ["support.notebook_rules"]
-LONGEST_S = 600  # the longest test takes a minute
+LONGEST_S = 600  # seconds
 
 
 @pytest.hookimpl(wrapper=True)

@@ -180,7 +180,8 @@ async def send_with_retries(
             streak, refused_s = gate.streaks[account], 0.0
             if failure.refused:
                 streak.refused_since = min(streak.refused_since, now)
-                refused_s = now - streak.refused_since
+                # A call in flight may be one that was accepted and takes minutes.
+                refused_s = 0.0 if account.pace.in_flight else now - streak.refused_since
             wait_s = failure.retry_after_s or 0.0
             bridging = failure.down and account.pace.worked and now - failing_since < gate.settings.patience_s
             is_last = not bridging and (len(causes) - refusals >= MAX_TRIES or refusals >= MAX_REFUSALS)

@@ -157,6 +157,27 @@ def test_a_service_that_refuses_all_for_minutes_ends_the_run(
     assert span_s < 300
 
 
+def test_while_a_call_takes_minutes_refusals_do_not_say_that_the_service_is_closed() -> None:
+    is_busy = False
+
+    async def one_at_a_time() -> Completion:
+        nonlocal is_busy
+        if is_busy:
+            raise refused(None)
+        is_busy = True
+        await asyncio.sleep(300)
+        is_busy = False
+        return REPLY
+
+    async def main() -> list[Completion | BaseException]:
+        account, run = Account(), RunGate(max_concurrency=8)
+        calls = (send_with_retries(one_at_a_time, what="m", account=account, gate=run) for _ in range(12))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    found, _ = run_virtually(main())
+    assert not any("every call" in str(each) for each in found if isinstance(each, ProviderError))
+
+
 def test_a_call_that_alone_is_refused_for_minutes_does_not_say_that_the_service_is_closed() -> None:
     async def main() -> ProviderError:
         account, run, large = Account(), RunGate(max_concurrency=1), Limiter(lambda now: refused(60.0))
